@@ -1,0 +1,54 @@
+# README's two commands are `make run` and `make test`; `make check` is what CI runs.
+# Needs nothing but Python >= 3.11, make and a package index.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test check fmt format-check lint types imports wheel-check test-real bench snapshots setup clean
+
+run: $(STAMP)
+	$(BIN)/qwen-tui
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[web]' --group dev
+	@touch $@
+
+fmt: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+format-check: $(STAMP)
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+# Builds the wheel, installs it into a clean environment and uses it from there.
+wheel-check: $(STAMP)
+	PYTHON=$(BIN)/python bash tests/wheel_check.sh
+
+check: format-check lint types imports wheel-check test
+
+test-real: $(STAMP)
+	$(BIN)/python -m pytest -q -m sglang --timeout 900 tests/real_engine
+
+snapshots: $(STAMP)
+	$(BIN)/python -m pytest -q --snapshot-update tests/ui
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,101 @@
+"""The command line: a table of commands, each a module that is imported only when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Protocol, cast
+
+from qwen_tui import __version__
+from qwen_tui.cli.registry import COMMANDS
+from qwen_tui_profiles.errors import QwenTuiError
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "main"]
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class Command(Protocol):
+    """What a module in ``qwen_tui.cli.commands`` provides."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code (design §3)."""
+        ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; the console when no command is named."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except QwenTuiError as error:
+        print_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`| head`): silence, and no complaint from the interpreter's exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+def print_error(error: QwenTuiError) -> None:
+    """Print an error of ours on stderr: what was observed, then what to do."""
+    print(f"qwen-tui: {tr(error.message)}", file=sys.stderr)
+    if error.remedy is not None:
+        print(f"  → {tr(error.remedy)}", file=sys.stderr)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    parser = _parser(arguments)
+    args = parser.parse_args(arguments)
+    name = cast("str | None", args.command)
+    module = _load("console" if name is None else name)
+    if name is None:
+        console = argparse.ArgumentParser(prog="qwen-tui", add_help=False)
+        module.add_arguments(console)
+        args = console.parse_args([])
+    code = module.run(args)
+    sys.stdout.flush()
+    return code
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qwen-tui",
+        description=tr(
+            t(
+                "Control panel and doctor for Qwen3.8 on your own GPU. "
+                "Without a command it opens the console."
+            )
+        ),
+    )
+    parser.add_argument("--version", action="version", version=f"qwen-tui {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    # Only the command that is named gets its module imported and its arguments declared.
+    named = next((a for a in arguments if not a.startswith("-")), None)
+    for name, (_, summary) in COMMANDS.items():
+        sub = commands.add_parser(name, help=tr(summary), description=tr(summary))
+        if name == named:
+            _load(name).add_arguments(sub)
+    return parser
+
+
+def _load(name: str) -> Command:
+    module_name = "console" if name == "console" else COMMANDS[name][0]
+    return cast("Command", importlib.import_module(f"qwen_tui.cli.commands.{module_name}"))

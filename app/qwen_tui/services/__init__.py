@@ -1,0 +1,1 @@
+"""Everything that touches processes, files and sockets; yields frozen snapshots, never widgets."""

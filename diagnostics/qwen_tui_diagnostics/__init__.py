@@ -1,0 +1,1 @@
+"""Probes and judgements: preflight checks, engine-log reading, checkpoint verification."""

@@ -1,0 +1,7 @@
+"""The streaming reader of SGLang and vLLM logs."""
+
+from __future__ import annotations
+
+from qwen_tui_diagnostics.enginelog.report import PHASES, Fatal, LogReport, PhaseSpan
+
+__all__ = ["PHASES", "Fatal", "LogReport", "PhaseSpan"]

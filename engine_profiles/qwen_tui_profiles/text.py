@@ -1,0 +1,89 @@
+"""User-facing text: one catalogue, translated at the edge that shows it.
+
+Every sentence a person may read is written ``t("… {name} …", name=value)``. The English template
+is the catalogue key (as gettext has it), so the source reads naturally and nothing can be missing
+in English. ``str()`` of a :class:`Text` is always English: JSON documents, logs and stored records
+use it. Only the console and the text reports call :func:`tr`, which looks the template up for the
+language chosen with :func:`set_language`.
+
+Templates are literals (a test extracts them with ``ast``); values go through fields, never through
+f-strings.
+"""
+
+from __future__ import annotations
+
+import gettext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LOCALE_DIR", "Text", "set_language", "t", "tr"]
+
+LOCALE_DIR = Path(__file__).with_name("locale")
+"""Holds ``<language>/LC_MESSAGES/qwen_tui.mo``."""
+
+_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence for people: an English template and its values."""
+
+    template: str
+    """English, with ``{name}`` fields; the catalogue key."""
+    fields: Mapping[str, object] = field(default=_NO_FIELDS)
+    """Values for the template. A nested :class:`Text` is translated with it."""
+
+    def __str__(self) -> str:
+        """Return the English sentence."""
+        return _fill(self.template, self.fields)
+
+
+class _Language:
+    """The catalogue in use; English (no catalogue) until :func:`set_language` is called."""
+
+    current: gettext.NullTranslations = gettext.NullTranslations()
+
+
+def t(template: str, /, **fields: object) -> Text:
+    """Mark a literal English template as user-facing text."""
+    return Text(template, MappingProxyType(fields) if fields else _NO_FIELDS)
+
+
+def tr(text: Text | str) -> str:
+    """Return ``text`` in the language in use; a plain ``str`` is foreign and passes unchanged."""
+    if isinstance(text, str):
+        return text
+    values = {k: tr(v) if isinstance(v, Text) else v for k, v in text.fields.items()}
+    return _fill(_Language.current.gettext(text.template), values)
+
+
+def set_language(tag: str) -> bool:
+    """Choose the language by its tag (``en``, ``zh_CN``).
+
+    Returns:
+        False when there is no catalogue for it; English is then in use.
+    """
+    if tag.split("_", maxsplit=1)[0] == "en":
+        _Language.current = gettext.NullTranslations()
+        return True
+    try:
+        _Language.current = gettext.translation("qwen_tui", LOCALE_DIR, languages=[tag])
+    except OSError:
+        _Language.current = gettext.NullTranslations()
+        return False
+    return True
+
+
+def _fill(template: str, values: Mapping[str, object]) -> str:
+    if not values:
+        return template
+    try:
+        return template.format_map(values)
+    except (KeyError, IndexError, ValueError):
+        # A translator's broken placeholder must not take a report down with it.
+        return template
