@@ -35,7 +35,7 @@ class Text:
 
     template: str
     """English, with ``{name}`` fields; the catalogue key."""
-    fields: Mapping[str, object] = field(default=_NO_FIELDS)
+    fields: Mapping[str, object] = field(default_factory=lambda: _NO_FIELDS)
     """Values for the template. A nested :class:`Text` is translated with it."""
 
     def __str__(self) -> str:

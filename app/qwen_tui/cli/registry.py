@@ -1,6 +1,6 @@
 """The table of commands: name → module and one-line help.
 
-The help stands here, so that ``qwen-tui --help`` imports no command. Order is the order of the help.
+The help stands here, so that ``qwen-tui --help`` imports no command. The order is the help's.
 """
 
 from __future__ import annotations
