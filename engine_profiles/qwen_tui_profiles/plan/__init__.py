@@ -1,0 +1,1 @@
+"""The memory plan: what a launch will get, predicted before it starts. Pure arithmetic."""
