@@ -18,6 +18,7 @@ __all__ = [
     "ModelRef",
     "Origin",
     "Provenance",
+    "Published",
     "PythonLaunch",
 ]
 
@@ -88,6 +89,19 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """The recipe as its author published it, where the preset departs from it."""
+
+    source: str
+    """``seed 004 §10, tier A``."""
+    argv: tuple[str, ...]
+    """The published engine flags, model and address left out as in :attr:`EngineProfile.argv`."""
+    differences: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By flag (``--speculative-draft-model-path``): why the preset differs there."""
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
 class EngineProfile:
     """One way to launch one engine on one model. Frozen: an edit makes another profile."""
 
@@ -110,6 +124,16 @@ class EngineProfile:
     notes: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     """Rule ids that the owner of the profile decided to override; always shown with the profile."""
+    ignore_reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By rule id: why it is overridden, where a reason was given."""
+    build: str | None = None
+    """The build that the profile needs when no release will do (a fork, a container image)."""
+    published: Published | None = None
+    """What the source published, when it is not what this profile launches."""
+    thinking: bool | None = None
+    """Whether our own probes let the model reason first; ``None`` = the template's default."""
+    extends: str | None = None
+    """The profile that this one was derived from, key by key."""
     provenance: Mapping[str, Provenance] = field(default_factory=lambda: MappingProxyType({}))
     """By key of the TOML file: ``args.mem-fraction-static`` → where it comes from."""
     origin: Origin = Origin("preset", "")
