@@ -1,0 +1,123 @@
+"""A real SGLang on the CPU: where it is, and a home folder whose server never outlives the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+PROFILE = """\
+title = "Tiny GPT-2 on the CPU, pool of {tokens} tokens"
+engine = "sglang"
+mode = "{mode}"
+pair = "{pair}"
+port = {port}
+needs-gpu = false
+
+[launch]
+interpreter = "{interpreter}"
+
+[model]
+path = "{model}"
+served-name = "tiny-gpt2"
+
+[args]
+device = "cpu"
+attention-backend = "torch_native"
+sampling-backend = "pytorch"
+disable-overlap-schedule = true
+max-running-requests = 4
+max-total-tokens = {tokens}
+context-length = 4096
+enable-metrics = true
+enable-cache-report = true
+"""
+
+
+@dataclass
+class RealEngine:
+    """A home folder of our own, the CLI run in it, and what was observed for the record."""
+
+    home: Path
+    interpreter: Path
+    model: Path
+    port: int
+    observed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "QWEN_TUI_HOME": str(self.home), "HF_HUB_OFFLINE": "1"}
+
+    def write_profile(self, name: str, *, tokens: int, mode: str, pair: str) -> None:
+        folder = self.home / "config" / "profiles"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.toml").write_text(
+            PROFILE.format(
+                tokens=tokens,
+                mode=mode,
+                pair=pair,
+                port=self.port,
+                interpreter=self.interpreter,
+                model=self.model,
+            ),
+            encoding="utf-8",
+        )
+
+    def cli(self, *argv: str, timeout_s: float = 400) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "qwen_tui", *argv],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def status(self) -> dict[str, Any]:
+        return json.loads(self.cli("status", "--json", timeout_s=60).stdout)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def engine_processes(interpreter: Path) -> list[psutil.Process]:
+    """Processes of that interpreter, and the engine's children that renamed themselves."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if str(interpreter) in line or line.startswith("sglang::"):
+            found.append(process)
+    return found
+
+
+@pytest.fixture
+def real_engine(tmp_path: Path) -> Iterator[RealEngine]:
+    folder = Path(
+        os.environ.get("QWEN_TUI_REAL_ENGINE", "~/.cache/qwen-tui-real-engine")
+    ).expanduser()
+    interpreter = folder / "venv" / "bin" / "python"
+    model = folder / "tiny-gpt2"
+    if not interpreter.exists() or not (model / "config.json").exists():
+        pytest.skip(
+            f"no real SGLang in {folder}: run tests/real_engine/setup.sh, then make test-real"
+        )
+    engine = RealEngine(tmp_path / "home", interpreter, model, free_port())
+    yield engine
+    engine.cli("down", "--yes", timeout_s=120)
+    for process in engine_processes(interpreter):
+        process.kill()
