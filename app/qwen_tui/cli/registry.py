@@ -5,11 +5,10 @@ The help stands here, so that ``qwen-tui --help`` imports no command. The order 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from qwen_tui_profiles.text import Text
+from qwen_tui_profiles.text import Text, t
 
 __all__ = ["COMMANDS"]
 
-COMMANDS: dict[str, tuple[str, Text]] = {}
+COMMANDS: dict[str, tuple[str, Text]] = {
+    "profiles": ("profiles", t("list, show, compare, edit and import launch profiles")),
+}

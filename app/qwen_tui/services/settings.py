@@ -1,0 +1,122 @@
+"""The user's settings: ``config.toml`` in the config folder, read leniently, written politely.
+
+::
+
+    language = "en"             # or zh_CN
+    last-profile = "27b-int4-speed"
+    [engine]
+    interpreter = "/opt/sglang/bin/python"
+
+Unknown keys are left alone: a newer version of the product may have written them. Writing keeps the
+user's comments and order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui.services.paths import write_private
+from qwen_tui_profiles.errors import ConfigError
+from qwen_tui_profiles.text import t
+from qwen_tui_profiles.toml_io import ProfileFileError, read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from qwen_tui.services.paths import Paths
+
+__all__ = ["Settings", "change_settings", "load_settings", "settings_path"]
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "language": ("language",),
+    "last_profile": ("last-profile",),
+    "interpreter": ("engine", "interpreter"),
+}
+"""Field of :class:`Settings` → key path in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user chose; ``None`` = not set."""
+
+    language: str | None = None
+    last_profile: str | None = None
+    """The profile selected last, preselected by the console and judged by ``doctor``."""
+    interpreter: str | None = None
+    """Python that has the engine, for profiles that name none."""
+    problem: ConfigError | None = None
+    """Why the file, or a value of it, was not used."""
+
+
+def settings_path(paths: Paths) -> Path:
+    """Return where the settings are, whether or not the file exists."""
+    return paths.config / "config.toml"
+
+
+def load_settings(paths: Paths) -> Settings:
+    """Read the settings; a file that cannot be used is reported in ``problem`` and changes nothing.
+
+    An unusable value is reported too, and only that value falls back to "not set".
+    """
+    path = settings_path(paths)
+    if not path.exists():
+        return Settings()
+    try:
+        document = read_toml(path)
+    except ProfileFileError as problem:
+        return Settings(problem=problem)
+    values: dict[str, str] = {}
+    problem_found: ConfigError | None = None
+    for name, key in _KEYS.items():
+        value: Any = document.data
+        for part in key:
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None:
+            continue
+        if isinstance(value, str) and value:
+            values[name] = value
+        else:
+            problem_found = document.error(
+                key,
+                t("{key} must be a text that is not empty.", key=".".join(key)),
+                t("Correct or remove this line."),
+            )
+    return Settings(**values, problem=problem_found)
+
+
+def change_settings(paths: Paths, **changes: str | None) -> Settings:
+    """Set fields of :class:`Settings` by name (``None`` removes one) and return what is then read.
+
+    Raises:
+        ConfigError: the present file is broken, or the new one cannot be written.
+    """
+    import tomlkit
+    from tomlkit.items import Table
+
+    path = settings_path(paths)
+    document = tomlkit.parse(read_toml(path).text) if path.exists() else tomlkit.document()
+    for name, value in changes.items():
+        *tables, last = _KEYS[name]
+        target: Any = document
+        for part in tables:
+            if not isinstance(target.get(part), Table):
+                target[part] = tomlkit.table()
+            target = target[part]
+        if value is None:
+            with contextlib.suppress(KeyError):
+                target.remove(last)
+        else:
+            target[last] = value
+    paths.make(paths.config)
+    try:
+        write_private(path, tomlkit.dumps(document).encode())
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(
+            t("Cannot write {path} ({reason}).", path=str(path), reason=reason),
+            t("Free space on that disk or make the folder writable; nothing was changed."),
+        ) from error
+    return load_settings(paths)
