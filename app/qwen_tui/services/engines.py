@@ -48,6 +48,13 @@ DEMO_VERSION = "0.5.23"
 _DISTRIBUTIONS = {EngineKind.SGLANG: "sglang", EngineKind.VLLM: "vllm"}
 _IMAGE_VERSION = re.compile(r":v?(\d+\.\d+\.\d+(?:[.-]?(?:rc|post)\d+)?)(?:-|$)")
 _SHEBANG_LIMIT = 512
+_WELL_KNOWN_ROOTS: tuple[tuple[Path, str], ...] = (
+    (Path("/opt"), "*"),
+    (Path("/opt"), "*/.venv"),
+    (Path("/opt"), "*conda*/envs/*"),
+    (Path("/"), "sgl-workspace/*/.venv"),
+)
+"""Places outside the home where images and administrators put environments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +200,7 @@ def _prefixes(paths: Paths) -> Iterator[tuple[str, Path]]:
         (home, ".local/share/virtualenvs/*"),
         (home, "*conda*/envs/*"),
         (home, "miniforge*/envs/*"),
-        (Path("/opt"), "*"),
-        (Path("/opt"), "*/.venv"),
-        (Path("/opt"), "*conda*/envs/*"),
-        (Path("/"), "sgl-workspace/*/.venv"),
+        *_WELL_KNOWN_ROOTS,
     )
     for root, pattern in patterns:
         try:
