@@ -1,0 +1,57 @@
+"""What the endpoints share: bodies as SGLang writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.requests import Request as HttpRequest
+
+    from qwen_tui.demo_engine.engine import Engine
+
+__all__ = ["BadRequest", "engine_of", "error_body", "error_response", "event", "read_object"]
+
+
+class BadRequest(ValueError):  # noqa: N818 - becomes a 400 body
+    """The body cannot be used; ``str()`` says why."""
+
+
+def engine_of(http: HttpRequest) -> Engine:
+    """Return the engine behind a request."""
+    engine: Engine = http.app.state.engine
+    return engine
+
+
+def error_body(message: str, *, kind: str = "BadRequestError", code: int = 400) -> dict[str, Any]:
+    """Return the error object of the OpenAI-style endpoints."""
+    return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+
+
+def error_response(message: str, *, kind: str = "BadRequestError", code: int = 400) -> JSONResponse:
+    """Return that object as a response."""
+    return JSONResponse(error_body(message, kind=kind, code=code), status_code=code)
+
+
+def event(payload: object) -> bytes:
+    """Return one server-sent event."""
+    return b"data: " + json.dumps(payload, ensure_ascii=False).encode() + b"\n\n"
+
+
+async def read_object(http: HttpRequest) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        BadRequest: The body is no JSON object.
+    """
+    try:
+        body = json.loads(await http.body())
+    except ValueError as error:
+        message = f"Invalid JSON body: {error}"
+        raise BadRequest(message) from error
+    if not isinstance(body, dict):
+        message = "The request body must be a JSON object."
+        raise BadRequest(message)
+    return body
