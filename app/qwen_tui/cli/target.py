@@ -1,0 +1,80 @@
+"""Which server a command talks to: the one named by ``--url``, else the one that we run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qwen_tui_profiles.errors import UsageError
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["ServerTarget", "add_target_arguments", "resolve_target"]
+
+KEY_VARIABLE = "QWEN_TUI_API_KEY"
+"""Where the key is looked for when ``--api-key-env`` is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTarget:
+    """A server's address and how to be let in."""
+
+    url: str
+    api_key: str | None = None
+    pid: int | None = None
+    """Main PID when the server is ours."""
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--url`` and ``--api-key-env``."""
+    parser.add_argument(
+        "--url", metavar="URL", help=tr(t("the server's address (default: the one we run)"))
+    )
+    parser.add_argument(
+        "--api-key-env",
+        metavar="NAME",
+        help=tr(
+            t(
+                "environment variable that holds the API key (default: {name}); "
+                "a key on the command line would show in ps",
+                name=KEY_VARIABLE,
+            )
+        ),
+    )
+
+
+def resolve_target(args: argparse.Namespace) -> ServerTarget:
+    """Return the server to talk to.
+
+    Raises:
+        UsageError: the named variable is not set, or no server is known.
+    """
+    key = _key(args.api_key_env)
+    if args.url:
+        return ServerTarget(args.url, key)
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.supervisor import ServerSupervisor
+
+    snapshot = asyncio.run(ServerSupervisor(Paths.default()).snapshot())
+    if snapshot.url is None:
+        raise UsageError(
+            t("No server of ours is known, and no address was given."),
+            t("Give --url http://HOST:PORT, or start one with `qwen-tui up`."),
+        )
+    return ServerTarget(snapshot.url, key, snapshot.pid)
+
+
+def _key(name: str | None) -> str | None:
+    if name is None:
+        return os.environ.get(KEY_VARIABLE) or None
+    value = os.environ.get(name)
+    if not value:
+        raise UsageError(
+            t("The environment variable {name} is not set.", name=name),
+            t("Set it to the API key, or leave --api-key-env out."),
+        )
+    return value

@@ -1,0 +1,274 @@
+"""What happened in the last 10 s, minute, five minutes, and since the engine started.
+
+Counters are turned into our own running totals first: every series adds what it grew by, and a
+series that fell (its process restarted) adds what it counts now. A window is then one subtraction
+of two totals, whatever resets lie between them, and memory is a bounded ring of totals.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.live.quantiles import quantile
+from qwen_tui.services.snapshots import LatencySummary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qwen_tui.services.live.normalise import Buckets, Reading
+
+__all__ = ["WINDOWS_S", "History", "Window"]
+
+WINDOWS_S = (10.0, 60.0, 300.0)
+"""Lengths of the windows in seconds; beside them there is "since the engine's start"."""
+
+_LONGEST_BUSY_S = 2.5
+"""A longer interval between two scrapes says too little about how much of it was busy."""
+_ITL_COVERS = 0.8
+"""Share of the tokens that must be in the inter-token histogram to trust its sum as busy time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Distribution:
+    """Our running total of a histogram: cumulative bucket counts, and the sum of samples."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[float, ...]
+    total: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mark:
+    """Running totals right after one scrape."""
+
+    at: float
+    totals: Mapping[str, float]
+    distributions: Mapping[str, _Distribution]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Growth of every total between two scrapes."""
+
+    seconds: float | None
+    """Time between the two scrapes; ``None`` = since the engine started, however long that is."""
+    totals: Mapping[str, float]
+    distributions: Mapping[str, _Distribution]
+
+    def get(self, key: str) -> float | None:
+        """Return how much a counter grew; ``None`` when the engine does not export it."""
+        return self.totals.get(key)
+
+    def ratio(self, part: str, whole: str) -> float | None:
+        """Return Δpart ÷ Δwhole; ``None`` when the whole did not grow."""
+        top, bottom = self.totals.get(part), self.totals.get(whole)
+        if top is None or not bottom or bottom <= 0:
+            return None
+        return top / bottom
+
+    def latency(self, key: str) -> LatencySummary | None:
+        """Return percentiles of a histogram over the window; ``None`` without samples."""
+        found = self.distributions.get(key)
+        if found is None or found.counts[-1] <= 0:
+            return None
+
+        def at(q: float) -> float | None:
+            seconds = quantile(q, found.bounds, found.counts)
+            return None if seconds is None else seconds * 1000
+
+        n = found.counts[-1]
+        mean = found.total / n * 1000 if found.total == found.total else None  # NaN: no sum
+        return LatencySummary(
+            p50_ms=at(0.50),
+            p95_ms=at(0.95),
+            window_s=0.0 if self.seconds is None else self.seconds,
+            n=round(n),
+            p90_ms=at(0.90),
+            p99_ms=at(0.99),
+            mean_ms=mean,
+            open_above_ms=found.bounds[-2] * 1000 if len(found.bounds) > 1 else None,
+        )
+
+
+@dataclass(slots=True)
+class History:
+    """Feeds on readings of one engine and answers for windows."""
+
+    span_s: float = WINDOWS_S[-1]
+    boots: int = 1
+    """How many boots of the engine were seen; grows when it restarts under our eyes."""
+    _marks: deque[_Mark] = field(default_factory=deque)
+    _last: Reading | None = None
+    _since_start: _Mark | None = None
+    _tokens_before: bool = False
+    _watched: dict[str, float] = field(default_factory=dict)
+
+    def feed(self, reading: Reading, at: float) -> bool:
+        """Take one scrape made at ``at`` (monotonic seconds); True when the engine restarted."""
+        last = self._last
+        restarted = last is not None and _restarted(last, reading)
+        if restarted:
+            # The windows describe one boot: figures of two profiles must never be mixed.
+            self.boots += 1
+            self._marks.clear()
+            self._watched = {}
+            self._tokens_before = False
+            last = None
+        self._last = reading
+        grown = _growth(last, reading)
+        if last is not None:
+            self._note_busy(reading, grown, at - self._marks[-1].at)
+        previous = self._marks[-1] if self._marks else None
+        totals = dict(previous.totals) if previous else {}
+        for key, amount in {**grown.counters, **self._watched}.items():
+            totals[key] = totals.get(key, 0.0) + amount if key in grown.counters else amount
+        distributions = dict(previous.distributions) if previous else {}
+        for key, added in grown.distributions.items():
+            distributions[key] = _plus(distributions.get(key), added)
+        self._marks.append(_Mark(at, totals, distributions))
+        # One mark older than the longest window stays, so that the window is whole.
+        while len(self._marks) > 2 and self._marks[1].at <= at - self.span_s:
+            self._marks.popleft()
+        return restarted
+
+    def window(self, seconds: float) -> Window | None:
+        """Return the growth over the last ``seconds`` (or as long as we know); None so far."""
+        if len(self._marks) < 2:
+            return None
+        end = self._marks[-1]
+        index = bisect.bisect_right(self._marks, end.at - seconds + 0.25, key=lambda m: m.at) - 1
+        start = self._marks[max(0, min(index, len(self._marks) - 2))]
+        return Window(
+            end.at - start.at,
+            {k: v - start.totals.get(k, 0.0) for k, v in end.totals.items()},
+            {k: _minus(v, start.distributions.get(k)) for k, v in end.distributions.items()},
+        )
+
+    def since_start(self) -> Window | None:
+        """Return the totals of this boot, as the engine itself counts from zero.
+
+        Busy time is only known for the part that we watched; so are the totals named after it.
+        """
+        if not self._marks:
+            return None
+        end = self._marks[-1]
+        return Window(None, end.totals, end.distributions)
+
+    def _note_busy(self, reading: Reading, grown: _Growth, seconds: float) -> None:
+        """Account decode and prefill time of the interval that just ended.
+
+        Tokens of an interval whose busy time is not known well are kept apart (``edge``), for a
+        window in which there is nothing better.
+        """
+        tokens = grown.counters.get("decoded", 0.0)
+        if tokens <= 0:
+            self._tokens_before = False
+            return
+        itl = grown.distributions.get("itl")
+        exact = None
+        per_token = reading.engine == "sglang"  # vLLM's samples may cover several tokens
+        if itl is not None and itl.total > 0 and itl.total == itl.total:
+            covered = itl.counts[-1] / tokens if per_token else 1.0
+            if covered >= _ITL_COVERS:
+                # Stream-seconds: with one stream that is the busy time, with more an upper bound.
+                exact = min(seconds, itl.total)
+        inside = self._tokens_before and reading.gauges.get("running", 0.0) > 0
+        self._tokens_before = True
+        if exact is not None and seconds <= _LONGEST_BUSY_S:
+            kind, busy = "busy", exact
+        elif inside and seconds <= _LONGEST_BUSY_S:
+            kind, busy = "busy", seconds
+        else:
+            kind, busy = "edge", seconds if exact is None else exact
+        self._add(f"{kind}_tokens", tokens)
+        self._add(f"{kind}_s", busy)
+
+    def _add(self, key: str, amount: float) -> None:
+        self._watched[key] = self._watched.get(key, 0.0) + amount
+
+
+@dataclass(slots=True)
+class _Growth:
+    counters: dict[str, float] = field(default_factory=dict)
+    distributions: dict[str, _Distribution] = field(default_factory=dict)
+
+
+def _growth(last: Reading | None, now: Reading) -> _Growth:
+    """Return what was added since ``last`` (since zero when there is none)."""
+    out = _Growth()
+    for key, series in now.counters.items():
+        before = last.counters.get(key, {}) if last is not None else {}
+        total = 0.0
+        for labels, value in series.items():
+            old = before.get(labels, 0.0)
+            total += value - old if value >= old else value
+        out.counters[key] = total
+    for key, buckets in now.histograms.items():
+        before_h = last.histograms.get(key, {}) if last is not None else {}
+        added: _Distribution | None = None
+        for labels, value_h in buckets.items():
+            one = _bucket_growth(before_h.get(labels), value_h)
+            added = one if added is None else _plus(added, one)
+        if added is not None:
+            out.distributions[key] = added
+    return out
+
+
+def _bucket_growth(old: Buckets | None, new: Buckets) -> _Distribution:
+    if (
+        old is None
+        or old.bounds != new.bounds
+        or any(n < o for n, o in zip(new.counts, old.counts, strict=True))
+    ):
+        return _Distribution(new.bounds, new.counts, new.total)
+    return _Distribution(
+        new.bounds,
+        tuple(n - o for n, o in zip(new.counts, old.counts, strict=True)),
+        new.total - old.total,
+    )
+
+
+def _plus(old: _Distribution | None, added: _Distribution) -> _Distribution:
+    if old is None or old.bounds != added.bounds:
+        # Other bounds (two builds side by side): they cannot be added, the newer ones count.
+        return added
+    if added.counts[-1] == 0:
+        return old
+    return _Distribution(
+        old.bounds,
+        tuple(o + a for o, a in zip(old.counts, added.counts, strict=True)),
+        old.total + added.total,
+    )
+
+
+def _minus(end: _Distribution, start: _Distribution | None) -> _Distribution:
+    if start is None or start.bounds != end.bounds:
+        return end
+    return _Distribution(
+        end.bounds,
+        tuple(e - s for e, s in zip(end.counts, start.counts, strict=True)),
+        end.total - start.total,
+    )
+
+
+def _restarted(last: Reading, now: Reading) -> bool:
+    """Tell whether ``now`` comes from another boot than ``last``."""
+    if last.engine != now.engine:
+        return True
+    if last.boot and now.boot and last.boot != now.boot:
+        return True
+    # The server as a whole began again when nothing that was counted is still there. One replica
+    # of several that restarts is a series that fell, and no more.
+    fallen = False
+    for key, series in last.counters.items():
+        after = now.counters.get(key, {})
+        for labels, value in series.items():
+            if value <= 0:
+                continue
+            if after.get(labels, 0.0) >= value:
+                return False
+            fallen = True
+    return fallen

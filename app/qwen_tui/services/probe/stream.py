@@ -1,0 +1,122 @@
+"""One streaming chat request, recorded at the socket and taken apart afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from qwen_tui.services.live.http1 import Answer, Connection, Target, read_answer
+
+__all__ = ["Recording", "SseEvent", "chat_body", "record_chat", "sse_events"]
+
+CHAT_PATH = "/v1/chat/completions"
+_LIMIT_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One server-sent event."""
+
+    at: float
+    """perf_counter of the socket read that completed it."""
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What came back, and when."""
+
+    sent_at: float
+    answer: Answer
+    events: tuple[SseEvent, ...]
+    in_time: bool
+    """False = our own time limit ended the stream."""
+    closed: bool
+    """The peer closed the connection."""
+
+
+def chat_body(
+    model: str,
+    messages: list[dict[str, Any]],
+    *,
+    max_tokens: int,
+    sglang: bool,
+    extra: dict[str, Any] | None = None,
+) -> bytes:
+    """Return the JSON body of a streaming chat request that asks for every count there is."""
+    request: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "max_tokens": max_tokens,
+        # Per-chunk usage tells how many tokens a chunk carries: with speculation several.
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        **(extra or {}),
+    }
+    if sglang:
+        request["return_cached_tokens_details"] = True
+        request["return_spec_tokens_details"] = True
+    return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+async def record_chat(
+    target: Target,
+    body: bytes,
+    *,
+    api_key: str | None = None,
+    timeout_s: float = 120.0,
+    connect_timeout_s: float = 5.0,
+    path: str = CHAT_PATH,
+) -> Recording:
+    """Send one streaming request and record the answer to its end.
+
+    Raises:
+        FetchError: no connection, or not an HTTP answer.
+    """
+    connection = await Connection.open(
+        target, timeout_s=connect_timeout_s, limit_bytes=_LIMIT_BYTES
+    )
+    try:
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        if api_key is not None:
+            headers["Authorization"] = f"Bearer {api_key}"
+        connection.send("POST", path, headers=headers, body=body)
+        in_time = await connection.wait(timeout_s)
+        recorder = connection.recorder
+        answer = read_answer(recorder.pieces, eof=recorder.eof, keep_pieces=True)
+        return Recording(
+            connection.sent_at,
+            answer,
+            tuple(sse_events(answer.pieces)),
+            in_time,
+            recorder.eof,
+        )
+    finally:
+        connection.close()
+
+
+def sse_events(pieces: tuple[tuple[float, bytes], ...]) -> list[SseEvent]:
+    """Split a body into events; each is stamped with the read that brought its last byte."""
+    events: list[SseEvent] = []
+    rest = b""
+    for at, piece in pieces:
+        rest += piece
+        if b"\n" not in piece:
+            continue
+        *blocks, rest = rest.replace(b"\r\n", b"\n").split(b"\n\n")
+        for block in blocks:
+            data = _event_data(block)
+            if data is not None:
+                events.append(SseEvent(at, data))
+    data = _event_data(rest)
+    if data is not None and pieces:
+        events.append(SseEvent(pieces[-1][0], data))
+    return events
+
+
+def _event_data(block: bytes) -> str | None:
+    lines = [
+        line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")
+    ]
+    return b"\n".join(lines).decode("utf-8", "replace") if lines else None

@@ -1,0 +1,195 @@
+"""The probe against scripted streams: times, counts, and every way in which a stream can end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from qwen_tui.services.probe import probe
+from qwen_tui_profiles.errors import UsageError
+from support.metrics_server import Handler, Request, document, serve, sse
+
+if TYPE_CHECKING:
+    import asyncio
+
+MODELS = document(
+    '{"object":"list","data":[{"id":"m","owned_by":"sglang","max_model_len":4096}]}',
+    kind="application/json",
+)
+
+
+def chunk(delta: dict[str, Any], *, counted: int | None = None, finish: str | None = None) -> str:
+    body: dict[str, Any] = {
+        "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
+    if counted is not None:
+        body["usage"] = {"prompt_tokens": 20, "completion_tokens": counted}
+    return json.dumps(body)
+
+
+def usage(completion: int, **more: Any) -> str:
+    return json.dumps(
+        {
+            "model": "m",
+            "choices": [],
+            "usage": {"prompt_tokens": 20, "completion_tokens": completion, **more},
+        }
+    )
+
+
+def routes(handler: Handler) -> dict[str, Handler]:
+    return {"/v1/models": MODELS, "/v1/chat/completions": handler}
+
+
+async def test_reasoning_then_text_gives_two_times_and_the_servers_counts() -> None:
+    steps = [
+        (0.05, chunk({"role": "assistant", "content": ""})),
+        (0.05, chunk({"reasoning_content": "hm"}, counted=1)),
+        (0.10, chunk({"reasoning_content": "so"}, counted=4)),
+        (0.10, chunk({"content": "Tides"}, counted=7)),
+        (0.10, chunk({"content": " rise"}, counted=10)),
+        (0.0, chunk({"content": ""}, counted=10, finish="stop")),
+        (0.2, usage(10, reasoning_tokens=4, prompt_tokens_details={"cached_tokens": 16})),
+        (0.0, "[DONE]"),
+    ]
+    async with serve(routes(sse(steps))) as server:
+        result = await probe(server.url)
+    assert result.error is None, str(result.error)
+    assert result.outcome == "ok"
+    # Scripted: first token after 0.1 s (the role chunk is none), first visible 0.2 s later.
+    assert result.ttft_ms == pytest.approx(100, abs=40)
+    assert result.ttfo_ms == pytest.approx(300, abs=60)
+    assert (result.tokens, result.reasoning_tokens, result.prompt_tokens) == (10, 4, 20)
+    assert result.cached_tokens == 16
+    # 9 tokens after the first chunk in 0.3 s; the 0.2 s wait for usage is not decoding.
+    assert result.decode_tok_s == pytest.approx(30, rel=0.2)
+    assert result.ms_per_token == pytest.approx(33, rel=0.2)
+    # Four chunks 0.1 s apart: the gap is a figure of its own, three times the time per token.
+    assert result.chunks == 4
+    assert result.chunk_gap_p50_ms == pytest.approx(100, abs=30)
+    assert result.accept_length is None
+
+
+async def test_speculation_of_exactly_this_request() -> None:
+    details = json.dumps(
+        {
+            "model": "m",
+            "choices": [],
+            "usage": {"prompt_tokens": 900, "completion_tokens": 64},
+            "sglext": {
+                "cached_tokens_details": {"device": 896, "host": 4},
+                "spec_tokens_details": {
+                    "spec_verify_ct": 21,
+                    "spec_num_correct_drafts": 42,
+                    "spec_accept_length": 3.05,
+                },
+            },
+        }
+    )
+    steps = [
+        (0.01, chunk({"content": "a"})),
+        (0.01, chunk({"content": "b"})),
+        (0, details),
+        (0, "[DONE]"),
+    ]
+    async with serve(routes(sse(steps))) as server:
+        result = await probe(server.url)
+        sent = json.loads(server.seen[-1].body)
+    assert result.cached_tokens == 900
+    assert result.accept_length == pytest.approx(3.0)  # 1 bonus + 42 / 21
+    assert sent["return_spec_tokens_details"] is True
+    assert sent["stream_options"]["include_usage"] is True
+
+
+@pytest.mark.parametrize(
+    ("steps", "end", "outcome"),
+    [
+        ([(0, chunk({"role": "assistant"})), (0, usage(0)), (0, "[DONE]")], True, "empty"),
+        ([(0, chunk({"content": ""})), (0, usage(128)), (0, "[DONE]")], True, "empty"),
+        ([(0, chunk({"reasoning": "hm"})), (0, usage(5)), (0, "[DONE]")], True, "only_reasoning"),
+        (
+            [
+                (0, chunk({"content": "a"})),
+                (0, '{"error":{"message":"boom","code":500}}'),
+                (0, "[DONE]"),
+            ],
+            True,
+            "error_in_stream",
+        ),
+        ([(0, chunk({"content": "a"})), (0, usage(1))], True, "no_done"),
+        ([(0, chunk({"content": "a"}))], False, "cut"),
+    ],
+)
+async def test_endings_are_told_apart(
+    steps: list[tuple[float, str]], end: bool, outcome: str
+) -> None:
+    async with serve(routes(sse(steps, end=end))) as server:
+        result = await probe(server.url)
+    assert result.outcome == outcome
+    assert result.error is not None
+
+
+async def test_a_refusal_shows_the_servers_words() -> None:
+    body = json.dumps(
+        {"object": "error", "message": "Input length (9 tokens) exceeds", "code": 400}
+    )
+    async with serve(routes(document(body, 400, "application/json"))) as server:
+        result = await probe(server.url)
+    assert result.outcome == "refused"
+    assert "400" in str(result.error)
+    assert "Input length (9 tokens) exceeds" in str(result.error)
+    assert result.ttft_ms is None
+
+
+async def test_a_json_answer_instead_of_a_stream() -> None:
+    async with serve(routes(document('{"choices":[]}', 200, "application/json"))) as server:
+        result = await probe(server.url)
+    assert result.outcome == "no_stream"
+
+
+async def test_a_tool_call_is_visible_output_and_is_checked() -> None:
+    call = {"tool_calls": [{"index": 0, "function": {"name": "get_weather", "arguments": "{}"}}]}
+    good = [(0.0, chunk(call)), (0.0, usage(9)), (0.0, "[DONE]")]
+    async with serve(routes(sse(good))) as server:
+        result = await probe(server.url, kind="tool")
+    assert result.outcome == "ok"
+    assert result.ttfo_ms == result.ttft_ms
+    text = [(0.0, chunk({"content": "It is sunny"})), (0.0, usage(9)), (0.0, "[DONE]")]
+    async with serve(routes(sse(text))) as server:
+        result = await probe(server.url, kind="tool")
+    assert result.outcome == "wrong_answer"
+
+
+async def test_nobody_there_and_bad_requests() -> None:
+    async with serve({}) as server:
+        url = server.url
+    result = await probe(url)
+    assert result.outcome == "no_answer"
+    with pytest.raises(UsageError):
+        await probe(url, kind="poem")
+
+
+async def test_the_stream_is_stamped_at_the_read_even_when_the_loop_is_busy_after_it() -> None:
+    """Events that arrive in one read share its time; parsing happens after the stream."""
+
+    async def burst(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        events = (
+            "".join(f"data: {chunk({'content': 'x'}, counted=i + 1)}\n\n" for i in range(5))
+            + "data: [DONE]\n\n"
+        )
+        data = events.encode()
+        writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n0\r\n\r\n")
+        await writer.drain()
+
+    async with serve(routes(burst)) as server:
+        result = await probe(server.url)
+    assert result.chunks == 5
+    assert result.chunk_gap_max_ms == 0
+    assert result.decode_tok_s is None, "no time passed: no speed is claimed"
