@@ -11,4 +11,11 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, tuple[str, Text]] = {
     "profiles": ("profiles", t("list, show, compare, edit and import launch profiles")),
+    "watch": ("watch", t("live figures as text or JSON lines")),
+    "probe": ("probe", t("one streaming request, timed at the socket")),
+    "up": ("up", t("launch a profile and follow its boot to the first token")),
+    "down": ("down", t("stop the server")),
+    "status": ("status", t("what runs, what it got, how it does")),
+    "logs": ("logs", t("the engine's log")),
+    "swap": ("swap", t("swap between the speed and the context profile, or to any other")),
 }

@@ -6,8 +6,9 @@ They compare by identity (``eq=False``), so assigning one to a reactive never co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from qwen_tui.services.state import ServerState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,21 +24,6 @@ __all__ = [
     "ServerSnapshot",
     "ServerState",
 ]
-
-
-class ServerState(StrEnum):
-    """State of the server that we launched or watch; ``phase`` and ``ready`` are separate."""
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    EXITED = "exited"
-    """Ended by itself, without a failure that we know of."""
-    FATAL = "fatal"
-    """Died, or never became ready; the cause is kept until acknowledged."""
-    UNREACHABLE = "unreachable"
-    """A process or address that should serve and does not answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +60,14 @@ class LatencySummary:
     p50_ms: float | None
     p95_ms: float | None
     window_s: float
+    """Length of the window; 0 = since the engine started."""
     n: int
+    """Samples in the window."""
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+    mean_ms: float | None = None
+    open_above_ms: float | None = None
+    """A percentile at this value means "at least": it lies in the histogram's open last bucket."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,6 +125,18 @@ class GpuSnapshot:
     temperature_c: float | None
     throttle: Text | None
     """Why the clocks are lowered, in words; ``None`` = not throttled or not known."""
+    clock_sm_mhz: int | None = None
+    clock_sm_max_mhz: int | None = None
+    pcie_generation: int | None = None
+    """Of the link now; it drops at idle, which is no fault."""
+    pcie_width: int | None = None
+    pcie_generation_max: int | None = None
+    pcie_width_max: int | None = None
+    unified: bool = False
+    """CPU and GPU share one memory (GB10): the memory figures are the machine's."""
+    throttle_reasons: tuple[str, ...] = ()
+    """The same as ``throttle``, as stable English words (``idle`` included)."""
+    temperature_slowdown_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,3 +155,18 @@ class ProbeResult:
     accept_length: float | None
     kind: str = "prose"
     error: Text | None = None
+    outcome: str = "ok"
+    """How it ended, for machines: ``ok``, ``empty``, ``only_reasoning``, ``wrong_answer``,
+    ``refused``, ``error_in_stream``, ``no_done``, ``cut``, ``timeout``, ``no_stream``,
+    ``no_answer``."""
+    chunks: int | None = None
+    """Chunks that carried tokens; with speculation fewer than tokens."""
+    chunk_gap_p50_ms: float | None = None
+    """Time between two chunks; with several tokens a chunk this is not the time per token."""
+    chunk_gap_p95_ms: float | None = None
+    chunk_gap_max_ms: float | None = None
+    ms_per_token: float | None = None
+    """Decode time ÷ tokens after the first chunk."""
+    reasoning_tokens: int | None = None
+    finish_reason: str | None = None
+    model: str | None = None

@@ -1,0 +1,109 @@
+"""``qwen-tui status``: what runs, what it was asked for and got, and how it does now."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from qwen_tui.cli.server_text import asked_got_lines, positive_seconds, print_json
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from qwen_tui.services.snapshots import LiveSnapshot
+    from qwen_tui.services.status import Status
+    from qwen_tui_profiles.text import Text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
+    parser.add_argument(
+        "--sample",
+        type=positive_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help=tr(t("look twice, so far apart, to give rates as well")),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look once and print it."""
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.state import ServerState
+    from qwen_tui.services.status import read_status
+    from qwen_tui.services.supervisor import ServerSupervisor
+
+    supervisor = ServerSupervisor(Paths.default())
+    status = asyncio.run(read_status(supervisor, sample_s=args.sample))
+    if args.json:
+        print_json(status.as_json())
+    else:
+        for line in _lines(status):
+            print(tr(line))
+    return 1 if status.server.state is ServerState.FATAL else 0
+
+
+def _lines(status: Status) -> Iterator[Text | str]:
+    server = status.server
+    yield t(
+        "{state}   {profile}   {engine}   {url}",
+        state=server.state.value.upper(),
+        profile=server.profile or "—",
+        engine=" ".join(filter(None, (server.engine, server.engine_version))) or "—",
+        url=server.url or "—",
+    )
+    if server.simulated:
+        yield t("simulated engine: no model, no GPU")
+    if server.message is not None:
+        yield server.message
+    if server.pid is not None and server.started is not None:
+        yield t(
+            "pid {pid}, up {seconds:,.0f} s, phase {phase}, first token generated: {ready}",
+            pid=server.pid,
+            seconds=max(time.time() - server.started, 0),
+            phase=server.phase or "—",
+            ready=t("yes") if server.ready else t("no"),
+        )
+    document = status.as_json()
+    limits = document["limits"]
+    if server.pid is not None or server.attached:
+        yield t(
+            "usable context {context} tokens, {requests} requests at once",
+            context=_count(limits["context_usable"]),
+            requests=_count(limits["max_running_requests"]),
+        )
+    yield from asked_got_lines(server.report)
+    if status.live is not None:
+        yield from _live_lines(status.live)
+    fatal = None if server.report is None else server.report.fatal
+    if fatal is not None and server.state.value == "fatal" and fatal.remedy is not None:
+        yield t("  → {remedy}", remedy=fatal.remedy)
+    if server.log_path is not None:
+        yield t("log {path}", path=str(server.log_path))
+
+
+def _live_lines(live: LiveSnapshot) -> Iterator[Text]:
+    if live.error is not None:
+        yield live.error
+        return
+    yield t(
+        "running {running}, waiting {queue}, KV {kv}, state slots {slots}",
+        running=_count(live.running),
+        queue=_count(live.queue),
+        kv=_share(live.kv_used),
+        slots=_share(live.mamba_used),
+    )
+    if live.bound_by is not None:
+        yield t("bound by {what}", what=live.bound_by)
+
+
+def _count(value: int | None) -> str:
+    return "—" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "—" if value is None else f"{value:.0%}"

@@ -1,0 +1,118 @@
+"""``qwen-tui up PROFILE``: launch detached, follow the boot, end when one token was generated."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from qwen_tui.cli.server_text import (
+    Narrator,
+    clamps_json,
+    print_json,
+    say,
+    say_asked_got,
+    server_json,
+)
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.services.supervisor import ServerSupervisor
+    from qwen_tui_profiles.profile import EngineProfile
+
+SCHEMA = "qwen-tui.up/1"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("profile", metavar="PROFILE", help=tr(t("the profile to launch")))
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help=tr(t("the engine's Python interpreter, instead of the profile's")),
+    )
+    parser.add_argument(
+        "--force",
+        metavar="REASON",
+        help=tr(t("launch although a check failed; the reason is kept with the run")),
+    )
+    parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Launch, follow, and say how it went."""
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.supervisor import ServerSupervisor
+    from qwen_tui_profiles.loader import load_profiles
+
+    paths = Paths.default()
+    profile = load_profiles(paths.profiles).get(args.profile)
+    supervisor = ServerSupervisor(paths)
+    began = time.monotonic()
+    try:
+        snapshot = asyncio.run(_up(supervisor, profile, args, began))
+    except KeyboardInterrupt:
+        say(
+            t(
+                "Interrupted: the server goes on. Follow it with `qwen-tui status` and "
+                "`qwen-tui logs -f`, end it with `qwen-tui down`."
+            )
+        )
+        return 130
+    seconds = time.monotonic() - began
+    if args.json:
+        print_json(
+            {
+                "schema": SCHEMA,
+                **server_json(snapshot),
+                "asked_got": clamps_json(snapshot.report),
+                "seconds": round(seconds, 2),
+            }
+        )
+    else:
+        _tell(snapshot, seconds)
+    return 0 if snapshot.ready else 1
+
+
+async def _up(
+    supervisor: ServerSupervisor, profile: EngineProfile, args: argparse.Namespace, began: float
+) -> ServerSnapshot:
+    started = await supervisor.start(profile, interpreter=args.python, force=args.force)
+    say(
+        t(
+            "{profile} on {url}, pid {pid}; log {path}",
+            profile=profile.name,
+            url=profile.url,
+            pid=started.pid or "—",
+            path=str(started.log_path),
+        )
+    )
+    if profile.simulated:
+        say(t("This is the simulated engine: no model, no GPU."))
+    return await supervisor.wait_ready(Narrator(began))
+
+
+def _tell(snapshot: ServerSnapshot, seconds: float) -> None:
+    if snapshot.ready:
+        say_asked_got(snapshot.report)
+        say(
+            t(
+                "Ready after {seconds:.1f} s: one token was generated at {url}",
+                seconds=seconds,
+                url=snapshot.url,
+            )
+        )
+        return
+    say(t("Not ready after {seconds:.1f} s.", seconds=seconds))
+    if snapshot.message is not None:
+        say(snapshot.message)
+    fatal = None if snapshot.report is None else snapshot.report.fatal
+    if fatal is not None:
+        for evidence in fatal.evidence:
+            say(t("  line {line}: {text}", line=evidence.line or "—", text=evidence.text[:300]))
+        if fatal.remedy is not None:
+            say(t("  → {remedy}", remedy=fatal.remedy))
+    say(t("The whole log: {path}", path=str(snapshot.log_path)))

@@ -1,0 +1,235 @@
+"""What can be done with the server, by whoever holds the right to act (the lease).
+
+:class:`ServerSupervisor` takes the lease for each call; a swap holds it over several of these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.boot import BootFollower
+from qwen_tui.services.launch import api_key_of, launch, launched_profile, prepare
+from qwen_tui.services.live import MetricPoller
+from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.stopper import StopResult, nothing_to_stop, stop_run, sweep
+from qwen_tui_profiles.errors import LaunchError, ProfileError, StopError
+from qwen_tui_profiles.loader import load_profiles
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.observer import RunObserver
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.process import Killer
+    from qwen_tui.services.readiness import Http
+    from qwen_tui.services.runs import RunRecord, RunStore
+    from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.services.spawner import Spawner
+    from qwen_tui.services.stopper import StopProgress
+    from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.text import Text
+
+    Lease = Callable[[], contextlib.AbstractAsyncContextManager[None]]
+    OnSnapshot = Callable[[ServerSnapshot], None] | None
+
+__all__ = ["ServerControl", "differs", "no_lease"]
+
+_FAILED_BOOT_STOP_S = 15.0
+
+
+class ServerControl:
+    """Launches, follows and stops, without taking the lease itself."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        store: RunStore,
+        observer: RunObserver,
+        *,
+        spawner: Spawner,
+        killer: Killer,
+        http: Http,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._paths = paths
+        self._store = store
+        self._observer = observer
+        self._spawner = spawner
+        self._killer = killer
+        self._clock = clock
+        self._boot = BootFollower(observer, store, http, clock=clock)
+        self._keys: dict[str, str | None] = {}
+
+    async def snapshot(self, *, ask: bool = False) -> ServerSnapshot:
+        """Return what is known now (see :meth:`RunObserver.look`)."""
+        return await self._observer.look(ask=ask)
+
+    def prepare(self, profile: EngineProfile, interpreter: str | None) -> EngineFound:
+        """Find everything that a launch needs (see :func:`qwen_tui.services.launch.prepare`)."""
+        return prepare(profile, self._paths, interpreter=interpreter)
+
+    async def launch(
+        self, profile: EngineProfile, engine: EngineFound, *, force: str | None
+    ) -> ServerSnapshot:
+        """Launch a prepared profile, after clearing what a dead server left behind.
+
+        Raises:
+            LaunchError: something runs already, the port is taken, or it cannot be started.
+            StopError: something of the last server survives.
+            ConfigError: the state folder cannot be written.
+        """
+        now = await self.snapshot()
+        if now.state in ALIVE:
+            raise _occupied(now)
+        if self._observer.record is not None:
+            await sweep(self._observer.record, self._killer)
+        self._keys[profile.name] = api_key_of(profile)
+        record, child = launch(
+            profile, engine, self._store, self._spawner, clock=self._clock, forced=force
+        )
+        self._observer.adopt(record, child)
+        return await self.snapshot()
+
+    async def follow(self, on_change: OnSnapshot, lease: Lease) -> ServerSnapshot:
+        """Follow a boot until one token was generated, or until it failed.
+
+        Args:
+            on_change: Called with each change.
+            lease: Taken for ending a failed boot and for clearing up.
+        """
+        last: ServerSnapshot | None = None
+        while True:
+            now = await self.snapshot()
+            if on_change is not None and (last is None or differs(last, now)):
+                on_change(now)
+            last = now
+            record = self._observer.record
+            if record is None or now.state is not ServerState.STARTING:
+                if record is not None and now.state not in ALIVE:
+                    # Somebody else who is at work clears up as well as we would.
+                    with contextlib.suppress(LaunchError):
+                        async with lease():
+                            await sweep(record, self._killer)
+                return now
+            failure = await self.boot_step()
+            if failure is not None:
+                async with lease():
+                    await self._give_up(record, failure)
+
+    async def boot_step(self) -> Text | None:
+        """Wait a moment, or try the first token when it is time (see :class:`BootFollower`)."""
+        record = self._observer.record
+        if record is None:
+            return None
+        return await self._boot.step(record, self.api_key())
+
+    async def stop(
+        self, timeout_s: float, on_change: Callable[[StopProgress], None] | None
+    ) -> StopResult:
+        """Stop what runs and wait until nothing of it is left.
+
+        Raises:
+            StopError: it is only attached, or something of it survives.
+        """
+        await self.snapshot()
+        record = self._observer.record
+        if record is None:
+            return nothing_to_stop()
+        if record.kind == "attach":
+            raise StopError(
+                t("{url} was not started by qwen-tui; it is only watched.", url=record.url),
+                t("Stop it where it was started. To watch it no longer: qwen-tui attach --forget"),
+            )
+        return await stop_run(
+            record,
+            self._store,
+            self._killer,
+            clock=self._clock,
+            timeout_s=timeout_s,
+            on_change=on_change,
+            exit_code=self._observer.exit_code,
+        )
+
+    async def in_flight(self) -> int | None:
+        """Return how many requests run or wait; ``None`` when the server does not tell."""
+        record = self._observer.record
+        if record is None:
+            return None
+        live = await MetricPoller(record.url, self.api_key()).poll()
+        if live.running is None and live.queue is None:
+            return None
+        return (live.running or 0) + (live.queue or 0)
+
+    def launched_profile(self) -> EngineProfile | None:
+        """Return the profile of the newest run, as it was launched."""
+        record = self._observer.record
+        return None if record is None else launched_profile(record, self._paths)
+
+    def api_key(self) -> str | None:
+        """Return the API key of the newest run: from memory, else from the profile's file.
+
+        Records never hold one.
+        """
+        record = self._observer.record
+        if record is None or record.kind == "attach":
+            return None
+        if record.profile not in self._keys:
+            try:
+                profile = load_profiles(self._paths.profiles).get(record.profile)
+            except ProfileError:
+                return None
+            self._keys[record.profile] = api_key_of(profile)
+        return self._keys[record.profile]
+
+    async def _give_up(self, record: RunRecord, failure: Text) -> None:
+        """End a server that has its port and cannot generate: a failed boot, with its cause."""
+        report = None if self._observer.log is None else self._observer.log.report
+        fatal = None if report is None else report.fatal
+        cause = t("It reached its port and generated no token: {failure}.", failure=failure)
+        await stop_run(
+            record,
+            self._store,
+            self._killer,
+            clock=self._clock,
+            timeout_s=_FAILED_BOOT_STOP_S,
+            on_change=None,
+            exit_code=self._observer.exit_code,
+            failure=cause if fatal is None else fatal.summary,
+            fatal=fatal,
+        )
+
+
+@contextlib.asynccontextmanager
+async def no_lease() -> AsyncIterator[None]:
+    """Stand in for a lease that is held already."""
+    yield
+
+
+def differs(before: ServerSnapshot, now: ServerSnapshot) -> bool:
+    """Tell whether there is news between two snapshots."""
+    return (
+        before.state is not now.state
+        or before.phase != now.phase
+        or before.ready != now.ready
+        or before.pid != now.pid
+        or before.started != now.started
+        or before.report is not now.report
+        or str(before.message) != str(now.message)
+    )
+
+
+def _occupied(now: ServerSnapshot) -> LaunchError:
+    return LaunchError(
+        t(
+            "{profile} is {state} already (pid {pid}, {url}).",
+            profile=now.profile or t("A server"),
+            state=now.state.value,
+            pid="—" if now.pid is None else now.pid,
+            url=now.url or "—",
+        ),
+        t("Stop it first (qwen-tui down), or swap to this profile (qwen-tui swap)."),
+    )

@@ -1,0 +1,224 @@
+"""The launch: refuse what cannot work, write the intent, start the process, record it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui.services.engines import resolve_interpreter
+from qwen_tui.services.ports import require_free_port
+from qwen_tui.services.process import RUN_VARIABLE, boot_id, identify, seconds_since_boot
+from qwen_tui.services.runs import RunRecord
+from qwen_tui_profiles.errors import LaunchError, ProfileError
+from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
+from qwen_tui_profiles.launch import build_launch, engine_arguments
+from qwen_tui_profiles.loader import load_profiles
+from qwen_tui_profiles.profile import (
+    ContainerLaunch,
+    EngineKind,
+    EngineMode,
+    EngineProfile,
+    ModelRef,
+    PythonLaunch,
+)
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.runs import RunStore
+    from qwen_tui.services.spawner import Child, Spawner
+__all__ = ["api_key_of", "launch", "launched_profile", "prepare", "profile_snapshot"]
+
+
+def prepare(profile: EngineProfile, paths: Paths, *, interpreter: str | None = None) -> EngineFound:
+    """Find everything that a launch needs, before anything is stopped or started.
+
+    Raises:
+        EngineError: no interpreter with this engine.
+        LaunchError: the model folder is missing.
+    """
+    if interpreter is not None:
+        profile = replace(profile, launch=PythonLaunch(interpreter))
+    engine = resolve_interpreter(profile, paths)
+    _require_model(profile)
+    return engine
+
+
+def launch(
+    profile: EngineProfile,
+    engine: EngineFound,
+    store: RunStore,
+    spawner: Spawner,
+    *,
+    clock: Callable[[], float],
+    forced: str | None = None,
+    warnings: Sequence[str] = (),
+) -> tuple[RunRecord, Child]:
+    """Start a prepared profile. The caller holds the lease.
+
+    Raises:
+        LaunchError: the port is taken or the process cannot be started. Nothing is left behind.
+        ConfigError: the state folder cannot be written.
+    """
+    require_free_port(profile.host, profile.port)
+    spec = build_launch(profile, interpreter=engine.interpreter, engine_version=engine.version)
+    us = identify(os.getpid())
+    record = store.begin(
+        RunRecord(
+            id=store.new_id(),
+            kind="process",
+            profile=profile.name,
+            engine=profile.engine.value,
+            url=profile.url,
+            host=profile.host,
+            port=profile.port,
+            created=clock(),
+            created_boot_s=seconds_since_boot(),
+            boot=boot_id(),
+            launcher=None if us is None else (us.pid, us.create_time),
+            argv=redact_argv(spec.argv),
+            asked=redact_argv(engine_arguments(profile, engine_version=engine.version)),
+            env=_redacted(spec.env),
+            snapshot=profile_snapshot(profile),
+            interpreter=engine.interpreter,
+            engine_version=engine.version,
+            simulated=profile.simulated,
+            forced=forced,
+            warnings=tuple(warnings),
+        )
+    )
+    folder = store.folder / record.id
+    try:
+        child = spawner.spawn(
+            spec.argv,
+            {**spec.env, RUN_VARIABLE: record.id},
+            folder=folder,
+            log=folder / "engine.log",
+        )
+    except LaunchError:
+        store.discard(record)
+        raise
+    # Even if it has died already: not reaped yet, it still has its pid and create time.
+    process = identify(child.pid, even_dead=True)
+    record = replace(
+        record,
+        pid=child.pid,
+        create_time=None if process is None else process.create_time,
+        session=child.pid,
+        launcher=None,
+    )
+    store.save(record)
+    return record, child
+
+
+def profile_snapshot(profile: EngineProfile) -> dict[str, Any]:
+    """Return the profile as plain values, secrets redacted."""
+    return {
+        "name": profile.name,
+        "title": profile.title,
+        "engine": profile.engine.value,
+        "mode": profile.mode.value,
+        "argv": list(redact_argv(profile.argv)),
+        "env": _redacted(profile.env),
+        "host": profile.host,
+        "port": profile.port,
+        "pair": profile.pair,
+        "model": asdict(profile.model),
+        "launch": {"kind": type(profile.launch).__name__, **_plain(asdict(profile.launch))},
+        "needs_gpu": profile.needs_gpu,
+        "ignore": list(profile.ignore),
+    }
+
+
+def launched_profile(record: RunRecord, paths: Paths) -> EngineProfile | None:
+    """Return the profile of a run as it was launched.
+
+    The file may have been edited since; then it is rebuilt from the record. Only a secret is not
+    in the record, so a profile that has one is taken from its file as it is now.
+    """
+    try:
+        profile: EngineProfile | None = load_profiles(paths.profiles).get(record.profile)
+    except ProfileError:
+        profile = None
+    snapshot = dict(record.snapshot)
+    if profile is not None and profile_snapshot(profile) == snapshot:
+        return profile
+    if not snapshot or REDACTED in str(snapshot):
+        return profile
+    return _from_snapshot(snapshot)
+
+
+def _from_snapshot(snapshot: Mapping[str, Any]) -> EngineProfile | None:
+    try:
+        how = dict(snapshot["launch"])
+        kind = how.pop("kind")
+        if kind == "ContainerLaunch":
+            how["args"] = tuple(how["args"])
+        return EngineProfile(
+            name=snapshot["name"],
+            title=snapshot["title"],
+            engine=EngineKind(snapshot["engine"]),
+            mode=EngineMode(snapshot["mode"]),
+            argv=tuple(snapshot["argv"]),
+            env=MappingProxyType(dict(snapshot["env"])),
+            host=snapshot["host"],
+            port=snapshot["port"],
+            pair=snapshot["pair"],
+            model=ModelRef(**snapshot["model"]),
+            launch=ContainerLaunch(**how) if kind == "ContainerLaunch" else PythonLaunch(**how),
+            needs_gpu=snapshot["needs_gpu"],
+            ignore=tuple(snapshot["ignore"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def api_key_of(profile: EngineProfile) -> str | None:
+    """Return the key that clients of this profile must send, if it sets one."""
+    flags = iter(profile.argv)
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if name == "--api-key":
+            return value if equals else next(flags, None)
+    return profile.env.get("VLLM_API_KEY")
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as JSON gives them back, so that a record can be compared with a profile."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def _redacted(env: Mapping[str, str]) -> dict[str, str]:
+    return {k: REDACTED if is_secret_name(k) else redact(v) for k, v in env.items()}
+
+
+def _require_model(profile: EngineProfile) -> None:
+    path = profile.model.path
+    if path is None or profile.simulated:
+        return
+    folder = Path(path).expanduser()
+    try:
+        present = any(folder.glob("*.json"))
+    except OSError as error:
+        raise LaunchError(
+            t(
+                "The model folder {path} cannot be read: {reason}.",
+                path=str(folder),
+                reason=error.strerror or "",
+            ),
+            t("Make it readable for this user."),
+        ) from error
+    if not present:
+        remedy = t("Set the profile's model path to the folder that holds config.json.")
+        if profile.model.repo is not None:
+            remedy = t("Fetch it first: qwen-tui download {repo}", repo=profile.model.repo)
+        raise LaunchError(
+            t("The model folder {path} is missing or holds no config.json.", path=str(folder)),
+            remedy,
+        )

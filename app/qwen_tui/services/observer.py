@@ -1,0 +1,194 @@
+"""Looks at the newest run: record, process, log and (when asked) the address; makes snapshots.
+
+Anyone may look; looking changes nothing but one thing: whoever first sees that a run has ended
+writes the ending into its record, with the cause that the log gives.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.bootlog import BootLog, open_reader
+from qwen_tui.services.judge import Observed, Verdict, judge
+from qwen_tui.services.process import ProcessId, alive, boot_id, identify, wait_gone
+from qwen_tui.services.snapshots import ServerSnapshot
+from qwen_tui.services.state import ALIVE, ServerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from qwen_tui.services.bootlog import Reader
+    from qwen_tui.services.readiness import Http
+    from qwen_tui.services.runs import RunRecord, RunStore
+    from qwen_tui.services.spawner import Child
+
+__all__ = ["RunObserver"]
+
+_LAST_WORDS_S = 3.0
+"""After the main process is gone its children may still write why; at most so long is waited."""
+_ANSWER_S = 2.0
+_MISSES = 2
+"""Unanswered questions in a row before a server counts as unreachable."""
+
+
+class RunObserver:
+    """Keeps what is known of the newest run between two looks."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        http: Http,
+        *,
+        clock: Callable[[], float] = time.time,
+        make_reader: Callable[[Sequence[str]], Reader] = open_reader,
+    ) -> None:
+        self._store = store
+        self._http = http
+        self._clock = clock
+        self._make_reader = make_reader
+        self._children: dict[str, Child] = {}
+        self._record: RunRecord | None = None
+        self._token: tuple[int, int] | None = None
+        self._log: BootLog | None = None
+        self._misses = 0
+        self._boot = boot_id()
+
+    @property
+    def record(self) -> RunRecord | None:
+        """The newest run, as of the last look."""
+        return self._record
+
+    @property
+    def log(self) -> BootLog | None:
+        """The log of that run."""
+        return self._log
+
+    def adopt(self, record: RunRecord, child: Child) -> None:
+        """Remember that we are the parent of a run, and so learn its exit code."""
+        self._children[record.id] = child
+
+    def exit_code(self, run: str) -> int | None:
+        """Return the exit code of a run that we are the parent of, once it has ended."""
+        child = self._children.get(run)
+        return None if child is None else child.poll()
+
+    def refresh(self) -> RunRecord | None:
+        """Read the newest record again if it changed."""
+        ids = self._store.ids()
+        if not ids:
+            self._record = self._log = None
+            return None
+        newest = ids[-1]
+        token = self._store.modified(newest)
+        if self._record is None or self._record.id != newest or token != self._token:
+            previous = None if self._record is None else self._record.id
+            self._record = self._store.latest()
+            self._token = token
+            if self._record is not None and self._record.id != previous:
+                self._misses = 0
+                self._log = None
+                if self._record.log_path is not None:
+                    path = Path(self._record.log_path)
+                    self._log = BootLog(path, self._record.asked, self._make_reader)
+        elif self._record.open and self._record.main is None:
+            self._record = self._store.load(self._record.id)
+        return self._record
+
+    async def look(self, *, ask: bool = False) -> ServerSnapshot:
+        """Return what is known now.
+
+        Args:
+            ask: Also ask the address whether it answers (a request that generates nothing).
+
+        Raises:
+            ConfigError: the state folder cannot be read.
+        """
+        record = self.refresh()
+        if record is None:
+            return ServerSnapshot(state=ServerState.STOPPED)
+        if record.open:
+            verdict = await self._judge(record, ask=ask)
+            record = self._record or record
+        else:
+            if self._log is not None:
+                self._log.finish()
+            verdict = judge(record, Observed(at=self._clock(), alive=False))
+        return self._snapshot(record, verdict)
+
+    async def _judge(self, record: RunRecord, *, ask: bool) -> Verdict:
+        same_boot = record.boot is None or self._boot is None or record.boot == self._boot
+        running = same_boot and record.main is not None and alive(record.main)
+        exit_code = self.exit_code(record.id)
+        if record.main is not None and not running:
+            if record.stop_asked is not None and self._store.busy():
+                # Its stop is under way: whoever asked for it says how it ended.
+                return Verdict(ServerState.STOPPING)
+            if same_boot:
+                await wait_gone(record.relatives, _LAST_WORDS_S)
+            exit_code = self.exit_code(record.id)
+            if self._log is not None:
+                self._log.finish()
+        elif self._log is not None:
+            self._log.advance()
+        seen = Observed(
+            at=self._clock(),
+            alive=running,
+            same_boot=same_boot,
+            launching=_launching(record),
+            exit_code=exit_code,
+            report=None if self._log is None else self._log.report,
+            answers=await self._answers(record)
+            if ask
+            else None
+            if self._misses < _MISSES
+            else False,
+        )
+        verdict = judge(record, seen)
+        if verdict.ending is not None:
+            ending = verdict.ending
+            self._record = self._store.update(
+                record,
+                lambda r: r.step(verdict.state, ending=ending) if r.open else r,
+            )
+        return verdict
+
+    async def _answers(self, record: RunRecord) -> bool | None:
+        if record.kind != "attach" and record.ready_at is None:
+            return None
+        if await self._http.answers(record.url, timeout_s=_ANSWER_S):
+            self._misses = 0
+            return True
+        self._misses += 1
+        # Attached servers have nothing else that tells; a process of ours gets a second chance.
+        return False if record.kind == "attach" or self._misses >= _MISSES else None
+
+    def _snapshot(self, record: RunRecord, verdict: Verdict) -> ServerSnapshot:
+        report = None if self._log is None else self._log.report
+        state = verdict.state
+        version = record.engine_version
+        if report is not None and report.engine_version is not None:
+            version = report.engine_version
+        return ServerSnapshot(
+            state=state,
+            phase=report.phase if report is not None and state in ALIVE else None,
+            ready=record.ready_at is not None and state is ServerState.RUNNING,
+            profile=record.profile or None,
+            engine=record.engine or None,
+            engine_version=version,
+            simulated=record.simulated,
+            attached=record.kind == "attach",
+            pid=record.pid if state in ALIVE else None,
+            started=record.created,
+            url=record.url,
+            log_path=None if record.log_path is None else Path(record.log_path),
+            report=report,
+            message=verdict.message,
+        )
+
+
+def _launching(record: RunRecord) -> bool:
+    return record.launcher is not None and identify(record.launcher[0]) == ProcessId(
+        *record.launcher
+    )

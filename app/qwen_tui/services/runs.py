@@ -1,0 +1,378 @@
+"""Run records: what was launched, as which process, and how it went. One folder per run.
+
+``state/runs/<id>/`` holds
+
+- ``launch.json``: the record as it was *before* the process was started; never written again,
+- ``run.json``: the same record as it is now, replaced atomically,
+- ``engine.log``: everything that the engine printed.
+
+The id of the run is also in the environment of the process. So neither a console that is killed
+between fork and record nor a damaged ``run.json`` can lose a server: it is found again by that
+value (see :meth:`RunStore.load`). All files are 0600, folders 0700; secrets never enter a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from qwen_tui.services.paths import write_private
+from qwen_tui.services.process import ProcessId, find_run, identify
+from qwen_tui.services.state import ENDED, IllegalStepError, ServerState, check_step
+from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from qwen_tui.services.paths import Paths
+
+__all__ = ["Ending", "RunRecord", "RunStore"]
+
+SCHEMA = "qwen-tui.run/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. Written once."""
+
+    at: float
+    """Unix time at which the end was noticed."""
+    exit_code: int | None
+    """As ``Popen.returncode`` has it; ``None`` when another process than ours was the parent."""
+    how: str
+    """``drained``, ``ended``, ``killed``, ``gone``, ``died``, ``exited``, ``rebooted``."""
+    message: str
+    """One English sentence."""
+    remedy: str | None = None
+    cause: Mapping[str, Any] | None = None
+    """The log reader's ``fatal`` object, when the log names a cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One launch. Frozen: every change makes a new record, which is then saved."""
+
+    id: str
+    kind: str
+    """``process``, ``container`` or ``attach``."""
+    profile: str
+    engine: str
+    url: str
+    host: str
+    port: int
+    created: float
+    """Unix time of the intent, before the spawn."""
+    created_boot_s: float
+    """The same moment in seconds since boot, the clock of create times."""
+    boot: str | None
+    """Kernel's id of the boot of the machine."""
+    launcher: tuple[int, float] | None
+    """Process that launches, as (pid, create time)."""
+    argv: tuple[str, ...] = ()
+    """The whole command line, secrets redacted."""
+    asked: tuple[str, ...] = ()
+    """The engine flags that the profile asks for, secrets redacted."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Additions to the environment, secrets redacted."""
+    snapshot: Mapping[str, Any] = field(default_factory=dict)
+    """The profile as it was launched, secrets redacted."""
+    interpreter: str | None = None
+    engine_version: str | None = None
+    simulated: bool = False
+    forced: str | None = None
+    """Reason given with ``--force``."""
+    warnings: tuple[str, ...] = ()
+    state: ServerState = ServerState.STARTING
+    pid: int | None = None
+    create_time: float | None = None
+    """Seconds since boot; with ``pid`` the identity of the main process."""
+    session: int | None = None
+    """Session and process group that were made for it; equals ``pid``."""
+    family: tuple[tuple[int, float], ...] = ()
+    """Every descendant that was ever seen, as (pid, create time)."""
+    container: str | None = None
+    log_path: str | None = None
+    ready_at: float | None = None
+    """Unix time at which a token had been generated."""
+    ready_log_bytes: int | None = None
+    """Size of the log at that moment: the boot is what stands before it."""
+    first_token_s: float | None = None
+    """Duration of the smoke request."""
+    phases: tuple[Mapping[str, Any], ...] = ()
+    """Boot timeline (phase, started, seconds) as the log gave it when it was ready."""
+    prediction: Mapping[str, Any] = field(default_factory=dict)
+    stop_asked: float | None = None
+    ending: Ending | None = None
+    acknowledged: bool = False
+    """Whether the user has seen the cause of death."""
+
+    @property
+    def main(self) -> ProcessId | None:
+        """Identity of the main process; ``None`` before the spawn is recorded."""
+        if self.pid is None or self.create_time is None:
+            return None
+        return ProcessId(self.pid, self.create_time)
+
+    @property
+    def relatives(self) -> frozenset[ProcessId]:
+        """Every process of the run that was ever seen."""
+        known = {ProcessId(pid, created) for pid, created in self.family}
+        return frozenset(known | {self.main} if self.main is not None else known)
+
+    @property
+    def open(self) -> bool:
+        """Whether the end of this run has not been recorded yet."""
+        return self.state not in ENDED
+
+    def step(self, state: ServerState, **changes: Any) -> RunRecord:
+        """Return the record in a new state; the table of legal steps is enforced."""
+        return replace(self, state=check_step(self.state, state), **changes)
+
+    def with_family(self, seen: frozenset[ProcessId]) -> RunRecord:
+        """Return the record with newly seen relatives added (self when there are none)."""
+        new = seen - self.relatives
+        if not new:
+            return self
+        return replace(self, family=(*self.family, *((p.pid, p.create_time) for p in sorted(new))))
+
+
+class RunStore:
+    """Reads and writes run records, and lends the right to act on the server."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    @property
+    def folder(self) -> Path:
+        """The folder of all runs."""
+        return self._paths.runs
+
+    @contextlib.asynccontextmanager
+    async def lease(self, purpose: str, *, wait_s: float = 2.0) -> AsyncIterator[None]:
+        """Hold the right to change what runs. One process at a time; the kernel frees it.
+
+        Raises:
+            LaunchError: another process of ours holds it.
+            ConfigError: the state folder cannot be written.
+        """
+        folder = self._paths.make(self._paths.state)
+        try:
+            handle = os.open(folder / "control.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        try:
+            end = time.monotonic() + wait_s
+            while not _try_lock(handle):
+                if time.monotonic() >= end:
+                    holder = os.pread(handle, 200, 0).decode("utf-8", "replace").strip()
+                    raise LaunchError(
+                        t("Another qwen-tui is at work on the server ({holder}).", holder=holder),
+                        t("Wait until it is done, or end it there."),
+                    )
+                await asyncio.sleep(0.05)
+            with contextlib.suppress(OSError):  # a full disk: only the name of the holder is lost
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"pid {os.getpid()}, {purpose}".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def busy(self) -> bool:
+        """Tell whether somebody holds the right to act now."""
+        try:
+            handle = os.open(self._paths.state / "control.lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return not _try_lock(handle)
+        finally:
+            os.close(handle)
+
+    def discard(self, record: RunRecord) -> None:
+        """Remove a run that never started."""
+        shutil.rmtree(self.folder / record.id, ignore_errors=True)
+
+    def new_id(self) -> str:
+        """Return an id for the next run: sorts after all others, whatever the clock says."""
+        last = max((int(i.split("-")[0]) for i in self.ids()), default=0)
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        return f"{last + 1:06d}-{stamp}-{secrets.token_hex(3)}"
+
+    def ids(self) -> list[str]:
+        """Return the ids of all runs, oldest first."""
+        try:
+            names = os.listdir(self.folder)  # noqa: PTH208 - names are all that is needed
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        return sorted(n for n in names if n.split("-")[0].isdigit())
+
+    def begin(self, record: RunRecord) -> RunRecord:
+        """Write the intent of a launch. Nothing is started when this fails.
+
+        Raises:
+            ConfigError: the record cannot be written (read-only folder, full disk).
+        """
+        folder = self._paths.make(self._paths.make(self.folder) / record.id)
+        record = replace(record, log_path=str(folder / "engine.log"))
+        data = _dump(record)
+        try:
+            write_private(folder / "launch.json", data)
+            write_private(folder / "run.json", data)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _unwritable(folder, error) from error
+        return record
+
+    def save(self, record: RunRecord) -> bool:
+        """Replace the record on disk; False when it cannot be written.
+
+        A server must not be lost or killed because the disk is full, so this never raises: the
+        intent is on disk and the process carries the id of its run.
+        """
+        try:
+            write_private(self.folder / record.id / "run.json", _dump(record))
+        except OSError:
+            return False
+        return True
+
+    def update(self, record: RunRecord, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
+        """Apply a change to the newest version of a record and save it.
+
+        Two processes of ours may note things at the same moment (readiness here, a stop there);
+        the lock of the run makes each of them see what the other wrote. A change that is no longer
+        legal (a late "ready" of a server that is being stopped) is dropped.
+        """
+        with self._run_lock(record.id):
+            # An unreadable record (disk full at the last save) must not undo what we know.
+            current = self.load(record.id) or record
+            try:
+                changed = change(current)
+            except IllegalStepError:
+                return current
+            if changed != current:
+                self.save(changed)
+            return changed
+
+    @contextlib.contextmanager
+    def _run_lock(self, run: str) -> Iterator[None]:
+        try:
+            handle = os.open(
+                self.folder / run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+        except OSError:
+            yield  # unwritable: then nothing can be lost by writing at the same time either
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def load(self, run: str) -> RunRecord | None:
+        """Read one run; ``None`` when neither of its files can be read.
+
+        A record without a process (its launcher died between fork and record, or ``run.json`` is
+        damaged) is completed with the process that carries the id of the run, if there is one.
+        """
+        folder = self.folder / run
+        record = _parse(folder / "run.json") or _parse(folder / "launch.json")
+        if record is not None and record.kind != "attach" and record.main is None and record.open:
+            record = _find_process(record)
+        return record
+
+    def latest(self) -> RunRecord | None:
+        """Return the newest readable run; ``None`` when nothing was ever launched."""
+        for run in reversed(self.ids()):
+            record = self.load(run)
+            if record is not None:
+                return record
+        return None
+
+    def previous(self, before: str) -> RunRecord | None:
+        """Return the newest run older than ``before`` that once became ready."""
+        for run in reversed(self.ids()):
+            record = self.load(run) if run < before else None
+            if record is not None and record.ready_at is not None:
+                return record
+        return None
+
+    def modified(self, run: str) -> tuple[int, int] | None:
+        """Return a cheap token that changes whenever the record does."""
+        try:
+            found = (self.folder / run / "run.json").stat()
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_ino)
+
+
+def _find_process(record: RunRecord) -> RunRecord:
+    if record.launcher is not None and identify(record.launcher[0]) == ProcessId(*record.launcher):
+        return record  # its launcher is still between fork and record
+    found = find_run(record.id, record.created_boot_s)
+    # The engine leads the session that was made for it; its children only inherited the value.
+    for process in found:
+        with contextlib.suppress(OSError):
+            if os.getsid(process.pid) == process.pid:
+                return replace(
+                    record,
+                    pid=process.pid,
+                    create_time=process.create_time,
+                    session=process.pid,
+                ).with_family(frozenset(found))
+    return record.with_family(frozenset(found))
+
+
+def _dump(record: RunRecord) -> bytes:
+    return json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1).encode()
+
+
+def _parse(path: Path) -> RunRecord | None:
+    try:
+        raw = json.loads(path.read_bytes())
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            return None
+        known = {f.name for f in fields(RunRecord)}
+        values: dict[str, Any] = {k: v for k, v in raw.items() if k in known}
+        for name in ("argv", "asked", "warnings", "phases"):
+            values[name] = tuple(values.get(name, ()))
+        values["family"] = tuple((int(p), float(c)) for p, c in values.get("family", ()))
+        values["state"] = ServerState(values["state"])
+        if values.get("launcher") is not None:
+            pid, created = values["launcher"]
+            values["launcher"] = (int(pid), float(created))
+        if values.get("ending") is not None:
+            values["ending"] = Ending(**cast("dict[str, Any]", values["ending"]))
+        return RunRecord(**values)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unwritable(folder: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        t(
+            "The state folder {path} cannot be used: {reason}.",
+            path=str(folder),
+            reason=error.strerror or type(error).__name__,
+        ),
+        t("Make room or make it writable; nothing was started."),
+    )

@@ -1,0 +1,221 @@
+"""The server that this user runs: started detached, found again, followed, stopped honestly.
+
+One supervisor looks at one state folder. Any number of processes may look at the same folder; the
+right to act is a lock that the kernel frees when its holder dies. Nothing here depends on having
+started the server: everything is read from the run record, the process table and the engine log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.bootlog import open_reader
+from qwen_tui.services.control import ServerControl, differs, no_lease
+from qwen_tui.services.observer import RunObserver
+from qwen_tui.services.process import ExitWatch, SystemKiller
+from qwen_tui.services.readiness import HttpSmoke
+from qwen_tui.services.runs import RunStore
+from qwen_tui.services.spawner import SystemSpawner
+from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.stopper import DEFAULT_STOP_S
+from qwen_tui.services.swap import Swap, SwapOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from qwen_tui.services.bootlog import Reader
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.process import Killer
+    from qwen_tui.services.readiness import Http
+    from qwen_tui.services.runs import RunRecord
+    from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.services.spawner import Spawner
+    from qwen_tui.services.stopper import StopProgress, StopResult
+    from qwen_tui.services.swap import SwapStep
+    from qwen_tui_profiles.profile import EngineProfile
+
+__all__ = ["ServerSupervisor"]
+
+_ASK_EVERY_S = 10.0
+"""How often a watched server is asked whether it answers."""
+
+
+class ServerSupervisor:
+    """Starts, follows and stops the server of one state folder."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        spawner: Spawner | None = None,
+        killer: Killer | None = None,
+        http: Http | None = None,
+        clock: Callable[[], float] = time.time,
+        make_reader: Callable[[Sequence[str]], Reader] = open_reader,
+    ) -> None:
+        self.paths = paths
+        self.store = RunStore(paths)
+        http = http or HttpSmoke()
+        self._observer = RunObserver(self.store, http, clock=clock, make_reader=make_reader)
+        self._control = ServerControl(
+            paths,
+            self.store,
+            self._observer,
+            spawner=spawner or SystemSpawner(),
+            killer=killer or SystemKiller(),
+            http=http,
+            clock=clock,
+        )
+
+    @property
+    def record(self) -> RunRecord | None:
+        """The newest run, as of the last look."""
+        return self._observer.record
+
+    async def snapshot(self, *, ask: bool = False) -> ServerSnapshot:
+        """Return what is known now.
+
+        Args:
+            ask: Also ask the address whether it answers.
+
+        Raises:
+            ConfigError: the state folder cannot be read.
+        """
+        return await self._observer.look(ask=ask)
+
+    async def watch(self, interval_s: float = 0.5) -> AsyncIterator[ServerSnapshot]:
+        """Yield what is known at once, then whenever something changed.
+
+        A server whose boot nobody follows (its console was killed) is asked for its first token
+        here, so that it becomes ready all the same.
+        """
+        last: ServerSnapshot | None = None
+        asked = time.monotonic()
+        while True:
+            ask = time.monotonic() - asked >= _ASK_EVERY_S
+            if ask:
+                asked = time.monotonic()
+            now = await self.snapshot(ask=ask)
+            if last is None or differs(last, now):
+                last = now
+                yield now
+            if now.state is ServerState.STARTING:
+                await self._control.boot_step()
+            record = self.record
+            main = None if record is None or now.state not in ALIVE else record.main
+            if main is None:
+                await asyncio.sleep(interval_s)
+            else:
+                with ExitWatch(main) as exit_watch:
+                    await exit_watch.wait(interval_s)
+
+    async def start(
+        self,
+        profile: EngineProfile,
+        *,
+        interpreter: str | None = None,
+        force: str | None = None,
+    ) -> ServerSnapshot:
+        """Launch a profile; returns after spawn and record, long before it is ready.
+
+        Args:
+            profile: What to launch.
+            interpreter: Python of the engine, instead of the profile's.
+            force: Why to launch although a check failed; kept with the run.
+
+        Raises:
+            LaunchError: something runs already, the port is taken, the model is missing, or the
+                process cannot be started.
+            EngineError: no interpreter with this engine.
+            ConfigError: the state folder cannot be written.
+        """
+        engine = self._control.prepare(profile, interpreter)
+        async with self.store.lease(f"starting {profile.name}"):
+            return await self._control.launch(profile, engine, force=force)
+
+    async def wait_ready(
+        self, on_change: Callable[[ServerSnapshot], None] | None = None
+    ) -> ServerSnapshot:
+        """Follow a boot until one token was generated, or until it failed.
+
+        Cancelling leaves the server running. A server that reached its port and cannot generate
+        is ended, and its ending says why.
+
+        Returns:
+            A snapshot that is ready, or one that ended (``FATAL`` with the cause).
+        """
+        return await self._control.follow(
+            on_change, lambda: self.store.lease("clearing up after a failed boot")
+        )
+
+    async def stop(
+        self,
+        *,
+        timeout_s: float = DEFAULT_STOP_S,
+        on_change: Callable[[StopProgress], None] | None = None,
+    ) -> StopResult:
+        """Stop the server and wait until nothing of it is left.
+
+        Args:
+            timeout_s: Seconds that it may drain before it is killed.
+            on_change: Called with each moment of the stop.
+
+        Raises:
+            LaunchError: another process of ours is at work on the server.
+            StopError: it is only attached, or something of it survives.
+        """
+        async with self.store.lease("stopping"):
+            return await self._control.stop(timeout_s, on_change)
+
+    async def swap(
+        self, target: EngineProfile, options: SwapOptions | None = None
+    ) -> AsyncIterator[SwapStep]:
+        """Stop what runs and start ``target``, or go back; yields each moment.
+
+        Raises:
+            LaunchError: another process of ours is at work on the server.
+        """
+        async with self.swapping(target, options) as swap:
+            async for step in swap.steps():
+                yield step
+
+    @contextlib.asynccontextmanager
+    async def swapping(
+        self, target: EngineProfile, options: SwapOptions | None = None
+    ) -> AsyncIterator[Swap]:
+        """Hold the lease and hand out a swap that can be cancelled.
+
+        Raises:
+            LaunchError: another process of ours is at work on the server.
+        """
+        async with self.store.lease(f"swapping to {target.name}"):
+            yield Swap(self._control, target, options or SwapOptions(), no_lease)
+
+    async def settle(self, limit_s: float = 5.0) -> ServerSnapshot:
+        """Return what is known now, having asked the server.
+
+        A server whose log says ready but whose first token nobody has asked for yet (its launcher
+        was killed) is asked for it here, for at most ``limit_s`` seconds.
+        """
+        now = await self.snapshot(ask=True)
+        report = now.report
+        if now.state is ServerState.STARTING and report is not None and report.ready:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await self._control.boot_step()
+            now = await self.snapshot()
+        return now
+
+    def api_key(self) -> str | None:
+        """Return the API key that clients of the newest run must send."""
+        return self._control.api_key()
+
+    async def acknowledge(self) -> None:
+        """Note that the user has seen how the last run ended."""
+        record = self._observer.refresh()
+        if record is not None and not record.open:
+            self.store.update(record, lambda r: replace(r, acknowledged=True))

@@ -1,0 +1,304 @@
+"""The swap: validate, drain, stop, start, first token, read back; and back again when it fails.
+
+The target is validated before the running server is touched. From the stop on, every failure
+starts the last good profile again. Each step is yielded as it begins and as it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.ports import require_free_port
+from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui_profiles.errors import LaunchError, QwenTuiError
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from qwen_tui.services.control import Lease, ServerControl
+    from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.services.stopper import StopProgress
+    from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.text import Text
+
+__all__ = ["Swap", "SwapOptions", "SwapOutcome", "SwapStep", "SwapStepName"]
+
+
+class SwapStepName(StrEnum):
+    """The states of a swap, in order."""
+
+    VALIDATE = "validate"
+    DRAIN = "drain"
+    STOP = "stop"
+    START = "start"
+    FIRST_TOKEN = "first_token"
+    READ_BACK = "read_back"
+    ROLL_BACK = "roll_back"
+    DONE = "done"
+
+
+class SwapOutcome(StrEnum):
+    """How a swap ended."""
+
+    SWAPPED = "swapped"
+    CANCELLED = "cancelled"
+    """Before anything was touched: the old server serves on."""
+    ROLLED_BACK = "rolled back"
+    """The old profile serves again."""
+    FAILED = "failed"
+    """Nothing serves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwapStep:
+    """One moment of a swap. The last one has an outcome."""
+
+    name: SwapStepName
+    text: Text
+    seconds: float
+    """Since the swap began."""
+    failed: bool = False
+    snapshot: ServerSnapshot | None = None
+    outcome: SwapOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOptions:
+    """How a swap is done."""
+
+    interpreter: str | None = None
+    force: str | None = None
+    drain_s: float = 0.0
+    """How long to wait for running requests before the stop; 0 = leave the drain to the stop."""
+    stop_s: float = 60.0
+    """Limit of the stop, then KILL."""
+
+
+class Swap:
+    """One swap. Iterate :meth:`steps`; :meth:`cancel` asks it to go back."""
+
+    def __init__(
+        self, control: ServerControl, target: EngineProfile, options: SwapOptions, lease: Lease
+    ) -> None:
+        self._control = control
+        self._lease = lease
+        self._target = target
+        self._options = options
+        self._cancelled = asyncio.Event()
+        self._committed = False
+        self._began = time.monotonic()
+        self._queue: asyncio.Queue[SwapStep | None] = asyncio.Queue()
+
+    def cancel(self) -> bool:
+        """Ask the swap to go back; False while the stop is under way, when it cannot."""
+        if self._committed:
+            return False
+        self._cancelled.set()
+        return True
+
+    async def steps(self) -> AsyncIterator[SwapStep]:
+        """Do it, yielding each moment. Raises nothing: the last step says how it ended."""
+        task = asyncio.create_task(self._run())
+        try:
+            while True:
+                step = await self._queue.get()
+                if step is None:
+                    break
+                yield step
+            await task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        try:
+            await self._sequence()
+        except QwenTuiError as error:
+            # Nothing was touched yet: whatever raises later is caught where it can be undone.
+            self._end(SwapOutcome.CANCELLED, error.message, failed=True)
+        finally:
+            self._queue.put_nowait(None)
+
+    async def _sequence(self) -> None:
+        now = await self._control.snapshot()
+        self._say(SwapStepName.VALIDATE, t("Checking {profile}.", profile=self._target.name))
+        engine = self._control.prepare(self._target, self._options.interpreter)
+        old = self._control.launched_profile() if now.state in ALIVE else None
+        if now.state in ALIVE:
+            if now.attached:
+                raise LaunchError(
+                    t("{url} was not started by qwen-tui: it cannot be swapped.", url=now.url),
+                    t("Stop it where it was started, then launch a profile here."),
+                )
+            if old is None or (old.host, old.port) != (self._target.host, self._target.port):
+                require_free_port(self._target.host, self._target.port)
+            await self._drain()
+            if self._cancelled.is_set():
+                self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))
+                return
+            self._committed = True
+            try:
+                self._say(SwapStepName.STOP, t("Stopping {profile}.", profile=now.profile or "—"))
+                result = await self._control.stop(self._options.stop_s, self._stopping)
+                self._say(SwapStepName.STOP, result.text)
+            except QwenTuiError as error:
+                self._end(SwapOutcome.FAILED, error.message, failed=True)
+                return
+            self._committed = False
+        failure = await self._boot(self._target, engine)
+        if failure is None:
+            self._read_back(await self._control.snapshot())
+            return
+        self._say(SwapStepName.START, failure, failed=True)
+        await self._roll_back(old, failure)
+
+    async def _drain(self) -> None:
+        end = time.monotonic() + self._options.drain_s
+        last: int | None = None
+        while time.monotonic() < end and not self._cancelled.is_set():
+            left = await self._control.in_flight()
+            if not left:
+                return
+            if left != last:
+                last = left
+                self._say(
+                    SwapStepName.DRAIN,
+                    t("Draining: {left} requests running or waiting.", left=left),
+                )
+            await asyncio.sleep(0.25)
+
+    async def _boot(self, profile: EngineProfile, engine: EngineFound) -> Text | None:
+        """Start a profile and follow it to its first token; returns why it failed."""
+        self._say(SwapStepName.START, t("Starting {profile}.", profile=profile.name))
+        try:
+            await self._control.launch(profile, engine, force=self._options.force)
+        except QwenTuiError as error:
+            return error.message
+        boot = asyncio.create_task(self._control.follow(self._booting, self._lease))
+        cancel = asyncio.create_task(self._cancelled.wait())
+        try:
+            await asyncio.wait({boot, cancel}, return_when=asyncio.FIRST_COMPLETED)
+            if not boot.done():
+                boot.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await boot
+                await self._control.stop(self._options.stop_s, None)
+                return t("Cancelled during the start.")
+            ended = boot.result()
+        except QwenTuiError as error:
+            return error.message
+        finally:
+            boot.cancel()
+            cancel.cancel()
+            with contextlib.suppress(asyncio.CancelledError, QwenTuiError):
+                await boot
+            with contextlib.suppress(asyncio.CancelledError):
+                await cancel
+        if ended.ready:
+            self._say(
+                SwapStepName.FIRST_TOKEN,
+                t("{profile} generated its first token.", profile=profile.name),
+                snapshot=ended,
+            )
+            return None
+        return ended.message or t("{profile} did not become ready.", profile=profile.name)
+
+    async def _roll_back(self, old: EngineProfile | None, failure: Text) -> None:
+        if old is None:
+            self._end(SwapOutcome.FAILED, failure, failed=True)
+            return
+        self._cancelled.clear()
+        self._say(SwapStepName.ROLL_BACK, t("Going back to {profile}.", profile=old.name))
+        try:
+            again = await self._boot(old, self._control.prepare(old, None))
+        except QwenTuiError as error:
+            again = error.message
+        if again is None:
+            self._end(
+                SwapOutcome.ROLLED_BACK,
+                t(
+                    "{target} failed: {failure} {old} serves again.",
+                    target=self._target.name,
+                    failure=failure,
+                    old=old.name,
+                ),
+                failed=True,
+                snapshot=await self._control.snapshot(),
+            )
+            return
+        self._end(
+            SwapOutcome.FAILED,
+            t(
+                "{target} failed: {failure} Going back failed too: {again} "
+                "Nothing serves now. Start it by hand: qwen-tui up {old}",
+                target=self._target.name,
+                failure=failure,
+                again=again,
+                old=old.name,
+            ),
+            failed=True,
+        )
+
+    def _read_back(self, now: ServerSnapshot) -> None:
+        facts = {} if now.report is None else now.report.facts
+        self._say(
+            SwapStepName.READ_BACK,
+            t(
+                "Got: KV pool {kv} tokens, {requests} requests at once, "
+                "declared context {context}.",
+                kv=_count(facts.get("kv_tokens")),
+                requests=_count(facts.get("max_running_requests_effective")),
+                context=_count(facts.get("context_len")),
+            ),
+            snapshot=now,
+        )
+        self._end(
+            SwapOutcome.SWAPPED,
+            t("{profile} serves at {url}.", profile=self._target.name, url=now.url or "—"),
+            snapshot=now,
+        )
+
+    def _stopping(self, progress: StopProgress) -> None:
+        self._say(SwapStepName.STOP, progress.text)
+
+    def _booting(self, snapshot: ServerSnapshot) -> None:
+        if snapshot.state is ServerState.STARTING:
+            self._say(
+                SwapStepName.START,
+                t("Booting: {phase}.", phase=snapshot.phase or "—"),
+                snapshot=snapshot,
+            )
+
+    def _end(
+        self,
+        outcome: SwapOutcome,
+        text: Text,
+        *,
+        failed: bool = False,
+        snapshot: ServerSnapshot | None = None,
+    ) -> None:
+        self._say(SwapStepName.DONE, text, failed=failed, snapshot=snapshot, outcome=outcome)
+
+    def _say(
+        self,
+        name: SwapStepName,
+        text: Text,
+        *,
+        failed: bool = False,
+        snapshot: ServerSnapshot | None = None,
+        outcome: SwapOutcome | None = None,
+    ) -> None:
+        seconds = time.monotonic() - self._began
+        self._queue.put_nowait(SwapStep(name, text, seconds, failed, snapshot, outcome))
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "—"
