@@ -193,3 +193,29 @@ async def test_the_stream_is_stamped_at_the_read_even_when_the_loop_is_busy_afte
     assert result.chunks == 5
     assert result.chunk_gap_max_ms == 0
     assert result.decode_tok_s is None, "no time passed: no speed is claimed"
+
+
+@pytest.mark.parametrize("opening", ["<think>", ""])
+async def test_reasoning_left_in_the_text_is_still_reasoning(opening: str) -> None:
+    """No reasoning parser; the template may have put the opening tag into the prompt."""
+    steps = [
+        (0.02, chunk({"content": opening + "let me see"}, counted=4)),
+        (0.1, chunk({"content": "</think>\n\n"}, counted=6)),
+        (0.1, chunk({"content": "Blue"}, counted=7)),
+        (0.0, usage(7)),
+        (0.0, "[DONE]"),
+    ]
+    async with serve(routes(sse(steps))) as server:
+        result = await probe(server.url)
+    assert result.outcome == "ok"
+    assert result.ttft_ms == pytest.approx(20, abs=30)
+    assert result.ttfo_ms == pytest.approx(220, abs=50)
+
+
+async def test_only_raw_reasoning_is_no_answer() -> None:
+    steps = [(0.0, chunk({"content": "<think>and so on"})), (0.0, usage(4)), (0.0, "[DONE]")]
+    async with serve(routes(sse(steps))) as server:
+        result = await probe(server.url)
+    assert result.outcome == "only_reasoning"
+    assert result.ttft_ms is not None
+    assert result.ttfo_ms is None

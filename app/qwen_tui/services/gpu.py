@@ -139,7 +139,9 @@ class GpuSampler:
         self.error = None
         return result
 
-    async def stream(self, interval_s: float = 1.0) -> AsyncGenerator[tuple[GpuSnapshot, ...], None]:
+    async def stream(
+        self, interval_s: float = 1.0
+    ) -> AsyncGenerator[tuple[GpuSnapshot, ...], None]:
         """Yield samples for ever; waits longer between attempts while NVML is not usable."""
         try:
             while True:

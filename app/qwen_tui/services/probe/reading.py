@@ -21,10 +21,13 @@ from qwen_tui_profiles.text import Text, t
 if TYPE_CHECKING:
     from qwen_tui.services.probe.stream import Recording
 
+_THINK_START = "<think>"
+_THINK_END = "</think>"
+
 __all__ = ["Chunk", "StreamFigures", "read_stream"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Chunk:
     """A chunk that carried tokens."""
 
@@ -33,6 +36,8 @@ class Chunk:
     """Text or tool call, not reasoning."""
     tokens_so_far: int | None
     """Completion tokens including this chunk, as the server counts; ``None`` = not told."""
+    text: str = ""
+    """Its part of the message's text."""
 
 
 @dataclass(slots=True)
@@ -89,6 +94,7 @@ def read_stream(recording: Recording) -> StreamFigures:
             failed = _error_text(event.data.encode())
             continue
         _take_chunk(document, event.at, out, chunks)
+    _hide_raw_thoughts(chunks, out)
     _measure(recording.sent_at, chunks, out)
     _judge(recording, out, chunks, done=done, failed=failed)
     return out
@@ -128,7 +134,27 @@ def _take_chunk(
             if isinstance(name, str) and name:
                 out.tool_names.append(clean(name)[:100])
     if visible or (isinstance(thought, str) and thought):
-        chunks.append(Chunk(at, visible, counted))
+        chunks.append(Chunk(at, visible, counted, text if isinstance(text, str) else ""))
+
+
+def _hide_raw_thoughts(chunks: list[Chunk], out: StreamFigures) -> None:
+    """Take reasoning out of the text of a server that runs without a reasoning parser.
+
+    The opening tag may be missing (chat templates put it into the prompt), the closing one tells.
+    """
+    end = out.text.find(_THINK_END)
+    if end < 0 and not out.text.lstrip().startswith(_THINK_START):
+        return
+    visible_from = len(out.text) if end < 0 else end + len(_THINK_END)
+    # The blank lines after the closing tag are not an answer yet.
+    while visible_from < len(out.text) and out.text[visible_from].isspace():
+        visible_from += 1
+    at = 0
+    for chunk in chunks:
+        at += len(chunk.text)
+        if chunk.text and at <= visible_from:
+            chunk.visible = False
+    out.text = out.text[visible_from:]
 
 
 def _take_usage(usage: dict[str, Any], out: StreamFigures) -> int | None:
