@@ -18,4 +18,5 @@ COMMANDS: dict[str, tuple[str, Text]] = {
     "status": ("status", t("what runs, what it got, how it does")),
     "logs": ("logs", t("the engine's log")),
     "swap": ("swap", t("swap between the speed and the context profile, or to any other")),
+    "doctor": ("doctor", t("what would stop a launch, before it costs a boot")),
 }

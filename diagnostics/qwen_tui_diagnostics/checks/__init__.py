@@ -1,0 +1,40 @@
+"""The doctor's table: every check as a row, in the order of the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.checks import disk, driver, engine, gpu, hub, model, net, system
+from qwen_tui_profiles.text import Text, t
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.check import Check
+
+__all__ = ["CHECKS", "GROUPS", "check_called"]
+
+GROUPS: dict[str, Text] = {
+    "driver": t("Driver"),
+    "gpu": t("GPU"),
+    "sys": t("System"),
+    "disk": t("Disk"),
+    "model": t("Model"),
+    "engine": t("Engine"),
+    "net": t("Network"),
+    "hub": t("Hub"),
+}
+
+CHECKS: tuple[Check, ...] = (
+    *driver.CHECKS,
+    *gpu.CHECKS,
+    *system.CHECKS,
+    *disk.CHECKS,
+    *model.CHECKS,
+    *engine.CHECKS,
+    *net.CHECKS,
+    *hub.CHECKS,
+)
+
+
+def check_called(check_id: str) -> Check | None:
+    """Return the check of this id, or ``None``."""
+    return next((check for check in CHECKS if check.id == check_id), None)

@@ -1,0 +1,239 @@
+"""Facts: a tree of plain JSON values, in which every absence has a reason.
+
+Collectors write them (:class:`Gathered`), judges read them (:class:`Facts`). A judge cannot read
+past an absence by accident: the typed accessors raise :class:`MissingFact`, which the runner turns
+into a result that is never OK. The tree may come from a bundle that somebody else sent, so the
+accessors check the type of what they find as well.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui_diagnostics.result import SkipReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Absence", "Facts", "Gathered", "MissingFact"]
+
+_BY_ERRNO = {
+    errno.EACCES: SkipReason.NOT_PERMITTED,
+    errno.EPERM: SkipReason.NOT_PERMITTED,
+    errno.ENOSYS: SkipReason.UNSUPPORTED,
+    errno.EOPNOTSUPP: SkipReason.UNSUPPORTED,
+    errno.ETIMEDOUT: SkipReason.TIMEOUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a fact is not there."""
+
+    reason: SkipReason
+    detail: str = ""
+    """In English, for the report: an errno's text, a tool's name, a limit."""
+
+    def as_json(self) -> dict[str, str]:
+        """Return ``{reason, detail}``."""
+        return {"reason": self.reason.value, "detail": self.detail}
+
+
+class MissingFact(Exception):  # noqa: N818 - a judge's "I do not know", not an error
+    """A judge asked for a fact that is absent.
+
+    Attributes:
+        path: Dotted path of the fact.
+        absence: Why.
+    """
+
+    def __init__(self, path: str, absence: Absence) -> None:
+        super().__init__(path)
+        self.path = path
+        self.absence = absence
+
+
+class Gathered:
+    """What one collector found."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.absent: dict[str, Absence] = {}
+        self.raw: dict[str, str] = {}
+        """Name of a raw source (``proc/meminfo``) → its text, for bundles."""
+
+    def put(self, path: str, value: Any) -> None:
+        """Store a JSON value; ``None`` stores nothing (say why with :meth:`lack`)."""
+        if value is None:
+            return
+        *folders, leaf = path.split(".")
+        place = self.values
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[leaf] = value
+
+    def lack(self, path: str, reason: SkipReason, detail: str = "") -> None:
+        """Say why a fact is absent."""
+        self.absent[path] = Absence(reason, detail)
+
+    def put_or(
+        self, path: str, value: Any, reason: SkipReason = SkipReason.UNSUPPORTED, detail: str = ""
+    ) -> None:
+        """Store the value; say why it is absent when it is ``None``."""
+        if value is None:
+            self.lack(path, reason, detail)
+        else:
+            self.put(path, value)
+
+    @contextmanager
+    def attempt(self, *paths: str) -> Iterator[None]:
+        """Run the body; an ``OSError`` or unreadable content makes the paths absent, with why."""
+        try:
+            yield
+        except OSError as error:
+            reason = _BY_ERRNO.get(error.errno or 0, SkipReason.UNSUPPORTED)
+            for path in paths:
+                self.lack(path, reason, error.strerror or type(error).__name__)
+        except (ValueError, LookupError) as error:
+            for path in paths:
+                self.lack(path, SkipReason.UNSUPPORTED, f"unreadable: {type(error).__name__}")
+
+
+class Facts:
+    """Typed reading of a tree of facts.
+
+    Args:
+        tree: Nested JSON values.
+        absent: Dotted path → why it is absent; holds for everything below the path too.
+        prefix: Dotted path of ``tree`` in the whole.
+        trace: Collects every path that was read (tests).
+    """
+
+    def __init__(
+        self,
+        tree: Mapping[str, Any],
+        absent: Mapping[str, Absence] | None = None,
+        prefix: str = "",
+        trace: set[str] | None = None,
+    ) -> None:
+        self._tree = tree
+        self._absent = absent if absent is not None else {}
+        self._prefix = prefix
+        self._trace = trace
+
+    def text(self, path: str) -> str:
+        """Return a string."""
+        value = self._value(path)
+        if not isinstance(value, str):
+            raise self._odd(path, value)
+        return value
+
+    def flag(self, path: str) -> bool:
+        """Return a boolean."""
+        value = self._value(path)
+        if not isinstance(value, bool):
+            raise self._odd(path, value)
+        return value
+
+    def integer(self, path: str) -> int:
+        """Return a whole number."""
+        value = self._value(path)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._odd(path, value)
+        return value
+
+    def number(self, path: str) -> float:
+        """Return a number."""
+        value = self._value(path)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._odd(path, value)
+        return float(value)
+
+    def texts(self, path: str) -> tuple[str, ...]:
+        """Return a list of strings."""
+        value = self._value(path)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._odd(path, value)
+        return tuple(value)
+
+    def integers(self, path: str) -> tuple[int, ...]:
+        """Return a list of whole numbers (a version, a capability)."""
+        value = self._value(path)
+        if not isinstance(value, list) or not all(type(item) is int for item in value):
+            raise self._odd(path, value)
+        return tuple(value)
+
+    def rows(self, path: str) -> tuple[Facts, ...]:
+        """Return a list of subtrees."""
+        value = self._value(path)
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._odd(path, value)
+        return tuple(
+            Facts(item, self._absent, f"{self._full(path)}.{index}", self._trace)
+            for index, item in enumerate(value)
+        )
+
+    def at(self, path: str) -> Facts:
+        """Return the subtree at a path."""
+        value = self._value(path)
+        if not isinstance(value, dict):
+            raise self._odd(path, value)
+        return Facts(value, self._absent, self._full(path), self._trace)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names at this level."""
+        return tuple(self._tree)
+
+    def has(self, path: str) -> bool:
+        """Tell whether a fact is there. A judge that asks decides what its absence means."""
+        try:
+            self._value(path)
+        except MissingFact:
+            return False
+        return True
+
+    def why_absent(self, path: str) -> Absence:
+        """Return why a fact is absent."""
+        full = self._full(path)
+        while full:
+            if full in self._absent:
+                return self._absent[full]
+            full = full.rpartition(".")[0]
+        return Absence(SkipReason.UNSUPPORTED, "not collected")
+
+    def _value(self, path: str) -> Any:
+        if self._trace is not None:
+            self._trace.add(self._full(path))
+        value: Any = self._tree
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+            if value is None:
+                raise MissingFact(self._full(path), self.why_absent(path))
+        return value
+
+    def _full(self, path: str) -> str:
+        return f"{self._prefix}.{path}" if self._prefix else path
+
+    def _odd(self, path: str, value: Any) -> MissingFact:
+        return MissingFact(
+            self._full(path),
+            Absence(SkipReason.UNSUPPORTED, f"unexpected {type(value).__name__}"),
+        )
+
+
+def absences_from_json(document: Any) -> dict[str, Absence]:
+    """Rebuild the absences of a bundle; entries that are not understood are dropped."""
+    found: dict[str, Absence] = {}
+    items: Sequence[tuple[Any, Any]] = list(document.items()) if isinstance(document, dict) else []
+    for path, entry in items:
+        if not isinstance(path, str) or not isinstance(entry, dict):
+            continue
+        try:
+            reason = SkipReason(str(entry.get("reason")))
+        except ValueError:
+            reason = SkipReason.UNSUPPORTED
+        found[path] = Absence(reason, str(entry.get("detail", "")))
+    return found

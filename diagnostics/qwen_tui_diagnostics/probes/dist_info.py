@@ -1,0 +1,153 @@
+"""Installed distributions, read from ``*.dist-info`` without importing anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui_diagnostics.probes.files import read_text, try_text
+from qwen_tui_profiles.foreign import clean, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Distribution", "Environment", "canonical", "environment_of", "read_distributions"]
+
+_RUNS = re.compile(r"[-_.]+")
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as indexes compare it (PEP 503)."""
+    return _RUNS.sub("-", name).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One installed distribution."""
+
+    name: str
+    version: str
+    folder: str
+    requires: tuple[str, ...] = ()
+    """``Requires-Dist`` as written."""
+    commit: str | None = None
+    """From ``direct_url.json``: installed from a source tree."""
+    url: str | None = None
+    editable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A Python environment as found on disk."""
+
+    python: tuple[int, int] | None
+    site_folders: tuple[Path, ...]
+    system_site: bool = False
+    """It also sees the packages of its base installation, which were not read."""
+    base: Path | None = None
+    distributions: dict[str, Distribution] = field(default_factory=dict)
+
+
+def environment_of(interpreter: Path) -> Environment | None:
+    """Find the site-packages of an interpreter by the layout of its prefix.
+
+    Returns:
+        ``None`` when the layout does not tell (a distribution's own Python); ask the interpreter.
+    """
+    prefix = interpreter.parent.parent
+    settings = _pyvenv(prefix)
+    if settings is None and not (prefix / "conda-meta").is_dir():
+        return None
+    folders = [
+        folder
+        for lib in ("lib", "lib64")
+        for folder in sorted((prefix / lib).glob("python3*/site-packages"))
+        if folder.is_dir()
+    ]
+    unique = tuple({folder.resolve(): folder for folder in folders}.values())
+    if not unique:
+        return None
+    match = re.fullmatch(r"python(\d+)\.(\d+)t?", unique[0].parent.name)
+    return Environment(
+        python=(int(match[1]), int(match[2])) if match else None,
+        site_folders=unique,
+        system_site=(settings or {}).get("include-system-site-packages", "") == "true",
+        base=Path(settings["home"]) if settings and "home" in settings else None,
+    )
+
+
+def read_distributions(
+    folders: Iterable[Path], names: Iterable[str] | None = None
+) -> dict[str, Distribution]:
+    """Read the metadata of distributions; the first folder that has one wins, as on ``sys.path``.
+
+    Args:
+        folders: site-packages folders in the order of ``sys.path``.
+        names: Canonical names to read; ``None`` = all.
+    """
+    wanted = None if names is None else set(names)
+    found: dict[str, Distribution] = {}
+    for folder in folders:
+        try:
+            entries = [entry for entry in folder.iterdir() if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for entry in entries:
+            name = canonical(entry.name.rpartition("-")[0].rpartition("-")[0] or entry.name[:-10])
+            guess = canonical(entry.name[: -len(".dist-info")].partition("-")[0])
+            if wanted is not None and guess not in wanted and name not in wanted:
+                continue
+            distribution = _read(entry)
+            if distribution is not None:
+                found.setdefault(canonical(distribution.name), distribution)
+    return found
+
+
+def _read(entry: Path) -> Distribution | None:
+    try:
+        text = read_text(entry / "METADATA")
+    except OSError:
+        return None
+    header = text.partition("\n\n")[0]
+    name = version = ""
+    requires: list[str] = []
+    for line in header.splitlines():
+        key, colon, value = line.partition(": ")
+        if not colon:
+            continue
+        if key == "Name":
+            name = clean(value.strip())
+        elif key == "Version":
+            version = clean(value.strip())
+        elif key == "Requires-Dist":
+            requires.append(clean(value.strip()))
+    if not name or not version:
+        return None
+    commit, url, editable = _direct_url(entry)
+    return Distribution(name, version, str(entry), tuple(requires), commit, url, editable)
+
+
+def _direct_url(entry: Path) -> tuple[str | None, str | None, bool]:
+    text = try_text(entry / "direct_url.json")
+    if text is None:
+        return None, None, False
+    try:
+        document: Any = json.loads(text)
+        url = redact(clean(str(document.get("url", ""))))
+        vcs = document.get("vcs_info") or {}
+        commit = clean(str(vcs["commit_id"])) if "commit_id" in vcs else None
+        editable = bool((document.get("dir_info") or {}).get("editable"))
+    except (ValueError, AttributeError, TypeError):
+        return None, None, False
+    return commit, url or None, editable
+
+
+def _pyvenv(prefix: Path) -> dict[str, str] | None:
+    text = try_text(prefix / "pyvenv.cfg")
+    if text is None:
+        return None
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {key.strip().lower(): value.strip() for key, value in pairs}

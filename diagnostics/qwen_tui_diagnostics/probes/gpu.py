@@ -1,0 +1,71 @@
+"""The GPU facts: NVML, with ``nvidia-smi`` only where NVML cannot be asked at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui_diagnostics.probes import nvidia_smi
+from qwen_tui_diagnostics.probes.gpu_reading import process_json
+from qwen_tui_diagnostics.probes.nvml import Nvml, NvmlError
+from qwen_tui_diagnostics.result import SkipReason
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.context import Context
+    from qwen_tui_diagnostics.facts import Gathered
+
+__all__ = ["CODE_NO_BINDING", "collect", "gather"]
+
+CODE_NO_BINDING = -1
+"""Our own code: the Python binding is not installed."""
+
+
+def collect(context: Context, found: Gathered) -> None:
+    """Gather ``gpu.*``."""
+    gather(context, found, Nvml(proc_root=context.path("proc")))
+
+
+def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
+    """Gather ``gpu.*`` from an NVML that may be a fake one."""
+    try:
+        nvml.open()
+        system = nvml.system()
+        readings = nvml.devices()
+    except NvmlError as error:
+        code = CODE_NO_BINDING if error.code is None else error.code
+        found.put("gpu.nvml_code", code)
+        for name in ("devices", "driver_version", "cuda_version"):
+            found.lack(f"gpu.{name}", SkipReason.NO_TOOL, f"NVML code {code}")
+        nvml.close()
+        nvidia_smi.gather(context, found)
+        return
+    found.put("gpu.nvml_code", 0)
+    found.put("gpu.source", "nvml")
+    found.put_or("gpu.driver_version", system.driver_version)
+    found.put_or("gpu.cuda_version", None if not system.cuda_version else list(system.cuda_version))
+    devices: list[dict[str, Any]] = []
+    for reading in readings:
+        device = reading.as_json()
+        if reading.compute_capability is not None:
+            device["compute_capability"] = list(reading.compute_capability)
+        holders = nvml.processes(reading.index)
+        if holders is not None:
+            device["processes"] = [process_json(holder) for holder in holders]
+        for name, reason in reading.missing.items():
+            found.lack(f"gpu.devices.{reading.index}.{name}", _reason(reason), reason)
+        if holders is None:
+            found.lack(
+                f"gpu.devices.{reading.index}.processes", SkipReason.UNSUPPORTED, "not told by NVML"
+            )
+        devices.append(device)
+    found.put("gpu.devices", devices)
+    if len(readings) > 1:
+        pairs = [
+            nvml.p2p_read(a.index, b.index) for a in readings for b in readings if a.index < b.index
+        ]
+        if all(pair is not None for pair in pairs):
+            found.put("gpu.p2p", all(pairs))
+    nvml.close()
+
+
+def _reason(reason: str) -> SkipReason:
+    return SkipReason.NOT_PERMITTED if reason == "not-permitted" else SkipReason.UNSUPPORTED
