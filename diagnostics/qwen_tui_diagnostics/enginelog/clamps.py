@@ -1,0 +1,323 @@
+"""Asked → got: clamps and adjustments of one boot, announced and silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.enginelog.changes import ChangeKind, ChangeSeen
+from qwen_tui_diagnostics.enginelog.sglang_changes import MAMBA_REMEDY
+from qwen_tui_profiles.findings import Clamp, Evidence
+from qwen_tui_profiles.foreign import redact
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.enginelog.boot import Boot
+    from qwen_tui_diagnostics.enginelog.lines import LogLine
+    from qwen_tui_profiles.findings import Value
+    from qwen_tui_profiles.text import Text
+
+__all__ = ["Changes", "asked_requests", "changes_of", "evidence_of", "usable_context"]
+
+_MAX_TEXT = 600
+_RESERVED = 6
+"""Tokens that SGLang keeps of a request: max_req_input_len = min(context, pool) − 6."""
+_SPEC_DEFAULT = 48
+"""--max-running-requests that SGLang fills in with speculation (0.5.4..)."""
+
+
+def evidence_of(line: LogLine) -> Evidence:
+    """Quote a line: cleaned, redacted, not endless."""
+    text = redact(line.text)
+    return Evidence(line.number, text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …")
+
+
+class Changes:
+    """The two lists under construction; the first entry for an argument stands."""
+
+    def __init__(self) -> None:
+        self.clamps: list[Clamp] = []
+        self.adjustments: list[Clamp] = []
+
+    def add(
+        self,
+        arg: str,
+        asked: Value,
+        got: Value,
+        by: str,
+        why: Text,
+        remedy: Text | None,
+        line: LogLine | None,
+        *,
+        clamp: bool,
+    ) -> None:
+        """Add an entry unless the argument has one of that kind already."""
+        entries = self.clamps if clamp else self.adjustments
+        if any(c.arg == arg for c in entries):
+            return
+        entries.append(Clamp(arg, asked, got, by, why, remedy, evidence_of(line) if line else None))
+
+
+def changes_of(boot: Boot) -> Changes:
+    """Compare what was asked with what is, and add what the engine announced."""
+    out = Changes()
+    requested = boot.requested()
+    if boot.engine == "vllm":
+        _announced(boot, out, requested)
+    else:
+        _requests(boot, out, requested)
+        _context(boot, out)
+        _pool(boot, out, requested)
+        _announced(boot, out, requested)
+        if boot.asked_argv is not None:
+            _resolved(boot, out, requested or {})
+    return out
+
+
+# --- SGLang: running requests ----------------------------------------------------------------------
+
+
+def asked_requests(boot: Boot) -> Value:
+    """Return --max-running-requests as the operator set it; ``None`` = not set or not known."""
+    requested = boot.requested()
+    if requested is not None:
+        return requested.get("max_num_seqs" if boot.engine == "vllm" else "max_running_requests")
+    if any(c.change.name == "reset_48" for c in boot.changes):
+        return None
+    value = boot.args.get("max_running_requests")
+    if value is None:
+        stated = [c.asked for c in boot.changes if c.change.arg == "--max-running-requests"]
+        value = next((a for a in stated if a is not None), None)
+    if (
+        value == _SPEC_DEFAULT
+        and boot.args.get("speculative_algorithm") is not None
+        and boot.args_line is not None
+        and boot.args_line.number <= boot.first_line + 1
+    ):
+        # The notice that 48 is a default may stand before the log's first line.
+        return None
+    return value
+
+
+def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
+    asked = asked_requests(boot)
+    got_fact = boot.facts.get("max_running_requests_effective")
+    seen = [
+        c
+        for c in boot.changes
+        if c.change.arg == "--max-running-requests" and c.change.name != "reset_48"
+    ]
+    announced = next((c for c in seen if c.change.kind is ChangeKind.ASKED), None)
+    got = got_fact.value if got_fact is not None else (seen[-1].got if seen else None)
+    if got is None:
+        return
+    if asked is None:
+        default = boot.args.get("max_running_requests")
+        known = boot.args_line is not None or requested is not None
+        if announced is not None and known:
+            out.add(
+                "--max-running-requests", None, got, announced.change.by,
+                t("None was asked; the engine's default of {default} does not fit the state cache.",
+                  default=str(default or announced.asked)),
+                MAMBA_REMEDY, announced.line, clamp=False,
+            )  # fmt: skip
+        elif announced is not None:
+            out.add(
+                "--max-running-requests", None, got, announced.change.by, announced.change.why,
+                announced.change.remedy, announced.line, clamp=True,
+            )  # fmt: skip
+        elif known and got_fact is not None:
+            out.add(
+                "--max-running-requests", None, got, "engine default",
+                t("None was asked; the engine derives it from its pools."), None, got_fact.line,
+                clamp=False,
+            )  # fmt: skip
+        return
+    dp = boot.args.get("dp_size")
+    share = asked // dp if isinstance(asked, int) and isinstance(dp, int) and dp > 1 else asked
+    if not isinstance(got, int) or not isinstance(share, int) or got >= share:
+        return
+    if announced is not None:
+        by, why, line = announced.change.by, announced.change.why, announced.line
+        remedy = announced.change.remedy
+    else:
+        by, why, remedy = _silent_cause(boot, got)
+        line = got_fact.line if got_fact is not None else seen[-1].line
+    out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
+
+
+def _silent_cause(boot: Boot, got: int) -> tuple[str, Text, Text | None]:
+    slots = boot.facts.get("mamba_slots")
+    if slots is not None and isinstance(slots.value, int):
+        return (
+            "mamba state cache",
+            t("The cache has {slots} state slots; this version does not say that they set the "
+              "limit, but each request needs several.", slots=slots.value),
+            MAMBA_REMEDY,
+        )  # fmt: skip
+    tokens = boot.facts.get("kv_tokens")
+    if tokens is not None and isinstance(tokens.value, int) and got == tokens.value // 2:
+        return (
+            "KV pool",
+            t("Requests are limited to half the tokens of the KV pool."),
+            t("Enlarge the KV pool."),
+        )
+    return "engine", t("The engine lowered it without saying why."), None
+
+
+# --- SGLang: context and pool ----------------------------------------------------------------------
+
+
+def usable_context(boot: Boot) -> int | None:
+    """Return how long one request may really be, in tokens; ``None`` while it is not known."""
+    context = boot.facts.get("context_len")
+    tokens = boot.facts.get("kv_tokens")
+    declared = context.value if context is not None else boot.args.get("context_length")
+    if boot.engine == "vllm":
+        fits = boot.facts.get("max_concurrency")
+        return declared if isinstance(declared, int) and fits is not None else None
+    if not isinstance(declared, int) or tokens is None or not isinstance(tokens.value, int):
+        return None
+    return max(min(declared, tokens.value) - _RESERVED, 0)
+
+
+def _context(boot: Boot, out: Changes) -> None:
+    usable = usable_context(boot)
+    context, tokens = boot.facts.get("context_len"), boot.facts.get("kv_tokens")
+    said = next((c for c in boot.changes if c.change.name == "context"), None)
+    declared = context.value if context is not None else boot.args.get("context_length")
+    if usable is None or not isinstance(declared, int) or usable >= declared - _RESERVED:
+        return
+    requested = boot.requested()
+    asked: Value = declared
+    if requested is not None or boot.args:
+        source = requested if requested is not None else boot.args
+        asked = source.get("context_length")
+    line = said.line if said is not None else (tokens.line if tokens is not None else None)
+    out.add(
+        "--context-length", asked, usable, "KV pool",
+        t("The declared context is {declared} tokens and the KV pool holds {pool}: a longer "
+          "request is refused.", declared=declared, pool=tokens.value if tokens else None),
+        t("Tell clients {usable}, or enlarge the KV pool (8-bit KV cache, fewer state slots, a "
+          "larger static share).", usable=usable),
+        line,
+        clamp=asked is not None,
+    )  # fmt: skip
+
+
+def _pool(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
+    source = requested if requested is not None else boot.args
+    asked = source.get("max_total_tokens")
+    tokens = boot.facts.get("kv_tokens")
+    if tokens is None or not isinstance(tokens.value, int) or not isinstance(asked, int):
+        return
+    got = tokens.value
+    if got >= asked:
+        return
+    page = boot.args.get("page_size")
+    rounded = isinstance(page, int) and page > 1 and got == asked // page * page
+    announced = next((c for c in boot.changes if c.change.name == "max_total_tokens"), None)
+    if announced is not None:
+        out.add(
+            "--max-total-tokens", asked, got, announced.change.by, announced.change.why,
+            announced.change.remedy, announced.line, clamp=True,
+        )  # fmt: skip
+    else:
+        out.add(
+            "--max-total-tokens", asked, got, "page size" if rounded else "KV pool",
+            t("The pool is rounded down to whole pages.")
+            if rounded
+            else t("The memory left for the pool holds fewer tokens."),
+            None, tokens.line, clamp=not rounded,
+        )  # fmt: skip
+
+
+# --- announced changes -----------------------------------------------------------------------------
+
+
+def _announced(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
+    for seen in boot.changes:
+        change = seen.change
+        if change.name in {"mamba_cap", "kv_cap", "post_capture_cap", "max_num_reqs", "context"}:
+            continue
+        if change.name == "reset_48":
+            out.add(change.arg, None, seen.got, change.by, change.why, None, seen.line, clamp=False)
+            continue
+        given = requested.get(_field(change.arg)) if requested is not None else None
+        asked = given if given is not None else seen.asked
+        got = _got(boot, seen)
+        if asked == got and asked is not None:
+            continue
+        if boot.args.get(_field(change.arg)) == got and requested is None and _explicit(boot, seen):
+            continue
+        clamp = change.kind is ChangeKind.ASKED or (
+            change.kind is ChangeKind.DEFAULT and given is not None
+        )
+        if change.name == "page_size" and requested is None and change.kind is ChangeKind.DEFAULT:
+            clamp = isinstance(seen.asked, int) and seen.asked > 1
+        out.add(
+            change.arg, asked, got, change.by, change.why, change.remedy, seen.line, clamp=clamp
+        )
+
+
+def _got(boot: Boot, seen: ChangeSeen) -> Value:
+    """Return the new value: as announced, else as the engine's arguments show it."""
+    if seen.got is not None or not seen.change.args_phase:
+        return seen.got
+    return boot.args.get(_field(seen.change.arg))
+
+
+def _explicit(boot: Boot, seen: ChangeSeen) -> bool:
+    """Tell whether the arguments show that the operator asked for what the line announces."""
+    return (
+        seen.change.name == "prefill_graph"
+        and boot.args.get("cuda_graph_backend_prefill") in {"disabled", None}
+        and "cuda_graph_backend_prefill" in boot.args
+        and boot.args.get("cuda_graph_backend_prefill") == "disabled"
+    )
+
+
+def _field(arg: str) -> str:
+    return arg.removeprefix("--").replace("-", "_")
+
+
+# --- our own command line against the resolved arguments -------------------------------------------
+
+_HANDLED = {
+    "max_running_requests", "context_length", "max_total_tokens", "model_path", "host", "port",
+    "served_model_name", "api_key", "admin_api_key", "config",
+}  # fmt: skip
+_OPEN = {"auto", "default", "Auto"}
+_RENAMED = {("NEXTN", "EAGLE")}
+
+
+def _resolved(boot: Boot, out: Changes, requested: dict[str, Value]) -> None:
+    """Compare argv with ``server_args``: what argument resolution changed without a word."""
+    line = boot.args_line
+    if line is None:
+        return
+    for name, asked in requested.items():
+        if name in _HANDLED or name not in boot.args:
+            continue
+        got = boot.args[name]
+        if _same(asked, got) or isinstance(asked, str) and asked.startswith(("{", "[")):
+            continue
+        chosen = asked in _OPEN or (asked, got) in _RENAMED
+        out.add(
+            "--" + name.replace("_", "-"), asked, got, "argument resolution",
+            t("The engine chose the value.") if chosen
+            else t("The engine changed it while it resolved its arguments."),
+            None, line, clamp=not chosen,
+        )  # fmt: skip
+
+
+def _same(asked: Value, got: Value) -> bool:
+    if asked == got:
+        return True
+    if isinstance(asked, bool) or isinstance(got, bool):
+        return str(asked).lower() == str(got).lower()
+    if isinstance(asked, int | float) and isinstance(got, int | float):
+        return abs(asked - got) < 1e-9
+    if isinstance(got, str) and got.startswith(("[", "(", "{", "<")) or got is None:
+        # A nested value, or one that lives under another name: nothing to compare.
+        return True
+    return str(asked) == str(got)

@@ -1,0 +1,236 @@
+"""Follows tracebacks and death marks of one boot and names the root cause, not its echoes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.enginelog.fatal_more import ECHOES, MORE_CAUSES
+from qwen_tui_diagnostics.enginelog.fatal_table import CAUSES, Cause, Echo
+from qwen_tui_diagnostics.enginelog.grammar import number
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.enginelog.lines import LogLine
+    from qwen_tui_profiles.findings import Value
+
+__all__ = ["DeathTracker", "EchoSeen", "Hit", "Trace"]
+
+_ALL = CAUSES + MORE_CAUSES
+_MAX_KEPT = 64
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources|Timeout)\b"
+    r"(?:[:(]|$)"
+)
+_FRAME = re.compile(r'^\s+File "(?P<file>[^"]*)", line \d+, in (?P<name>\S+)')
+_CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
+_PROCESS = re.compile(r"^Process [\w.:-]+:$")
+# The outermost frame of a traceback that nobody caught.
+_UNCAUGHT = re.compile(
+    r"<frozen runpy>|multiprocessing/(?:process|spawn)\.py|/bin/(?:sglang|vllm)$"
+)
+_STOP = (
+    "SIGTERM received",
+    "Gracefully exiting",
+    "[shutdown] API server: shutdown triggered",
+    "Shutting down FastAPI HTTP server",
+    "Received signal to stop",
+)
+_UVICORN_STOP = re.compile(r"(?:INFO:\s+)?Shutting down$")
+
+
+@dataclass(slots=True)
+class Trace:
+    """A traceback that is being read."""
+
+    hard: bool
+    """Whether it ends the process (else it may have been caught)."""
+    frames: list[str] = field(default_factory=list)
+    """Function names, outermost first (the last ones are kept)."""
+
+
+@dataclass(slots=True)
+class Hit:
+    """A line that names a cause."""
+
+    cause: Cause | None
+    """``None``: an exception that the table does not know."""
+    line: LogLine
+    fields: dict[str, Value]
+    phase: str | None
+    """The boot's phase when the line came."""
+    hard: bool
+    trace: Trace | None
+    stale: bool = False
+    """The engine went on after it: it was caught."""
+
+
+@dataclass(frozen=True, slots=True)
+class EchoSeen:
+    """A line that says that something died."""
+
+    echo: Echo
+    line: LogLine
+    code: int | None
+    phase: str | None
+
+
+class DeathTracker:
+    """Everything about the end of one boot. Bounded: the first causes are what counts."""
+
+    def __init__(self) -> None:
+        self.hits: list[Hit] = []
+        self.unknown: list[Hit] = []
+        self.echoes: list[EchoSeen] = []
+        self.stop: LogLine | None = None
+        self._trace: Trace | None = None
+        self._hard_next = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the main process has ended or is ending."""
+        return self.stop is not None or any(
+            e.echo.name in {"sigquit", "core_init", "core_issue"} for e in self.echoes
+        )
+
+    def progress(self) -> None:
+        """The engine went on: what was met so far was caught (unless a death mark stood with it)."""
+        for hit in self.hits:
+            if not hit.hard:
+                hit.stale = True
+        for hit in self.unknown:
+            if not hit.hard:
+                hit.stale = True
+
+    def see(self, line: LogLine, phase: str | None) -> bool:
+        """Take one line; return whether it was recognised as part of a death."""
+        message = line.message
+        in_trace = self._follow(line, phase)
+        if line.level in {"INFO", "DEBUG", "WARNING"} and line.engine == "vllm":
+            return self._see_stop(line) or in_trace
+        echo = self._see_echo(line, phase)
+        if self._trace is not None and echo:
+            self._trace.hard = True
+        hit = self._see_cause(line, phase)
+        if not hit and in_trace and _EXCEPTION.match(message) is not None:
+            self._see_unknown(line, phase)
+        return echo or hit or in_trace or self._see_stop(line)
+
+    def _follow(self, line: LogLine, phase: str | None) -> bool:
+        """Keep track of tracebacks; return whether the line belongs to one."""
+        message = line.message
+        if _TRACEBACK in message:
+            marked = any(e.needle in message for e in ECHOES if e.death)
+            previous = self._trace
+            self._trace = Trace(hard=marked or self._hard_next or bool(previous and previous.hard))
+            self._hard_next = False
+            return True
+        if _PROCESS.match(message) is not None:
+            self._hard_next = True
+            return True
+        trace = self._trace
+        if trace is None:
+            return False
+        if line.engine == "sglang" or (line.engine == "vllm" and line.level != "ERROR"):
+            if line.engine == "sglang":
+                self._trace = None
+            return False
+        frame = _FRAME.match(message)
+        if frame is not None:
+            if not trace.frames and _UNCAUGHT.search(frame["file"]) is not None:
+                trace.hard = True
+            trace.frames.append(frame["name"])
+            if len(trace.frames) > _MAX_KEPT:
+                del trace.frames[1]
+        return True
+
+    def _see_echo(self, line: LogLine, phase: str | None) -> bool:
+        message = line.message
+        for echo in ECHOES:
+            if echo.needle in message:
+                match = echo.pattern.search(message)
+                if match is None:
+                    continue
+                text = match.groupdict().get("code")
+                code = int(text) if text else None
+                if code == -15 and self.stop is None and not self.hits and not self.unknown:
+                    # Somebody signalled the group: a stop, whatever the parent calls it.
+                    self.stop = line
+                elif len(self.echoes) < _MAX_KEPT:
+                    self.echoes.append(EchoSeen(echo, line, code, phase))
+                return True
+        return False
+
+    def _see_cause(self, line: LogLine, phase: str | None) -> bool:
+        message = line.message
+        for cause in _ALL:
+            if cause.needle not in message:
+                continue
+            match = cause.pattern.search(message)
+            if match is None:
+                continue
+            if len(self.hits) < _MAX_KEPT:
+                fields = {
+                    cause.facts[name]: _field(text)
+                    for name, text in match.groupdict().items()
+                    if text is not None
+                    and name in cause.facts
+                    and not (line.cut and match.end(name) == len(message))
+                }
+                hard = line.level == "ERROR" or bool(self._trace and self._trace.hard)
+                self.hits.append(Hit(cause, line, fields, phase, hard, self._trace))
+            return True
+        return False
+
+    def _see_unknown(self, line: LogLine, phase: str | None) -> None:
+        if line.message.startswith("KeyboardInterrupt"):
+            if self.stop is None and not self.hits and not self.unknown:
+                self.stop = line
+            return
+        trace = self._trace
+        if trace is not None and len(self.unknown) < _MAX_KEPT:
+            hard = trace.hard or line.level == "ERROR"
+            self.unknown.append(Hit(None, line, {}, phase, hard, trace))
+
+    def _see_stop(self, line: LogLine) -> bool:
+        message = line.message
+        stop = any(message.startswith(s) for s in _STOP) or (
+            "Shutting down" in message and _UVICORN_STOP.match(message) is not None
+        )
+        if stop and self.stop is None and not self.dead:
+            self.stop = line
+        return stop
+
+    @property
+    def dead(self) -> bool:
+        """Whether a death mark stands in the log (not after a deliberate stop)."""
+        return bool(self.echoes) or any(h.hard for h in (*self.hits, *self.unknown))
+
+    def root(self) -> Hit | EchoSeen | None:
+        """Return what killed the engine; ``None`` when nothing did, or somebody stopped it."""
+        stop = self.stop.number if self.stop is not None else None
+        marked = any(e.echo.death and (stop is None or e.line.number < stop) for e in self.echoes)
+        for hit in self.hits:
+            if hit.stale or (stop is not None and hit.line.number > stop):
+                continue
+            assert hit.cause is not None  # noqa: S101 - hits always have one
+            if hit.hard or hit.cause.firm or marked:
+                return hit
+        for hit in self.unknown:
+            if hit.stale or (stop is not None and hit.line.number > stop):
+                continue
+            if hit.hard or marked:
+                return hit
+        for echo in self.echoes:
+            if echo.echo.death and (stop is None or echo.line.number < stop):
+                return echo
+        return None
+
+
+def _field(text: str) -> Value:
+    size = re.fullmatch(r"([\d.]+) (bytes|[KMG]iB)", text)
+    if size is None:
+        return number(text)
+    scale = {"bytes": 1 / (1 << 20), "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}[size[2]]
+    return round(float(size[1]) * scale, 4)

@@ -1,0 +1,128 @@
+"""Words for a death: class, sentence, remedy in the right direction, evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.enginelog.clamps import evidence_of
+from qwen_tui_diagnostics.enginelog.death import EchoSeen, Hit
+from qwen_tui_diagnostics.enginelog.report import PHASES, Fatal
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.enginelog.boot import Boot
+    from qwen_tui_profiles.text import Text
+
+__all__ = ["fatal_of", "phase_at"]
+
+_ORDER = {phase: index for index, phase in enumerate(PHASES)}
+
+# Functions in a traceback that tell where a boot was, outermost first.
+_FRAMES: dict[str, str] = {
+    "load_model": "load_weights",
+    "_handle_max_mamba_cache": "state_pool",
+    "alloc_memory_pool": "kv_pool",
+    "init_memory_pool": "kv_pool",
+    "init_memory_pools": "kv_pool",
+    "init_cuda_graphs": "graph_capture",
+    "init_all_cuda_graphs": "graph_capture",
+    "init_device_graphs": "graph_capture",
+    "capture_model": "graph_capture",
+    "determine_available_memory": "kv_pool",
+    "event_loop_normal": "serving",
+    "event_loop_overlap": "serving",
+}
+
+
+def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | None]:
+    """Return the death of ``boot`` and the line that names its cause, if the log has one."""
+    root = boot.death.root()
+    if root is None:
+        return None, None
+    if isinstance(root, EchoSeen):
+        return _from_echo(boot, root), None
+    echo = next((e for e in boot.death.echoes if abs(e.line.number - root.line.number) < 500), None)
+    lines = [root.line]
+    if echo is not None and echo.line.number != root.line.number:
+        lines.append(echo.line)
+    lines.sort(key=lambda line: line.number)
+    evidence = tuple(evidence_of(line) for line in lines)
+    if root.cause is None:
+        kind = _generic_kind(boot, root.phase)
+        return (
+            Fatal(
+                kind,
+                t("The engine died of an exception that has no class of its own."),
+                t("Read the exception below; search the engine's issues for its text."),
+                evidence,
+            ),
+            root,
+        )
+    remedy = root.cause.remedy
+    if root.cause.kind == "cuda_oom":
+        remedy = _oom_remedy(boot, phase_at(boot, root))
+    return Fatal(root.cause.kind, root.cause.summary, remedy, evidence), root
+
+
+def phase_at(boot: Boot, root: Hit) -> str | None:
+    """Return the phase in which the cause struck; ``None`` when the log does not tell."""
+    seen = root.phase
+    stated = root.cause.phase if root.cause is not None else None
+    if stated is not None and _ORDER[stated] >= _ORDER.get(seen or "", -1):
+        return stated
+    if seen is None and boot.ready:
+        return "serving"
+    if seen in {"ready", "serving"}:
+        return "serving"
+    frames = root.trace.frames if root.trace is not None else []
+    hint = next((_FRAMES[f] for f in frames if f in _FRAMES), None)
+    if hint == "serving":
+        return "serving" if boot.ready else (seen or "warmup")
+    if hint is not None and _ORDER[hint] > _ORDER.get(seen or "", -1):
+        return hint
+    return seen
+
+
+def _generic_kind(boot: Boot, phase: str | None) -> str:
+    if any(e.echo.name in {"scheduler_exception", "manager_exception"} for e in boot.death.echoes):
+        return "scheduler_crash"
+    return "scheduler_crash" if boot.ready or phase == "serving" else "engine_start_failed"
+
+
+def _from_echo(boot: Boot, root: EchoSeen) -> Fatal:
+    evidence = (evidence_of(root.line),)
+    if root.code == -9:
+        return Fatal(
+            "killed",
+            t("A process of the engine was killed from outside."),
+            t("Usually the host ran out of memory (`dmesg -T | grep -i oom`)."),
+            evidence,
+        )
+    return Fatal(
+        _generic_kind(boot, root.phase),
+        t("A process of the engine died; the log does not hold the cause."),
+        t("Look at the lines before this log begins or after it ends; start again with the whole "
+          "output kept."),
+        evidence,
+    )  # fmt: skip
+
+
+def _oom_remedy(boot: Boot, phase: str | None) -> Text:
+    share = "--gpu-memory-utilization" if boot.engine == "vllm" else "--mem-fraction-static"
+    if phase in {"args", "distributed", "load_weights", "load_draft"}:
+        return t(
+            "The model does not fit while it loads: use a smaller quantisation or more GPUs, or "
+            "free the GPU of other processes. {share} does not help here.",
+            share=share,
+        )
+    if phase in {"ready", "serving"}:
+        return t(
+            "Too little memory is left beside the pool: lower {share} (or shorten the prefill "
+            "chunk), so that requests have head-room.",
+            share=share,
+        )
+    return t(
+        "The pool took the memory that graphs and workspaces need: lower {share}, or capture "
+        "fewer graph sizes.",
+        share=share,
+    )
