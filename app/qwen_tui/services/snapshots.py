@@ -5,22 +5,29 @@ They compare by identity (``eq=False``), so assigning one to a reactive never co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.state import ServerState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from qwen_tui_diagnostics.enginelog import LogReport
+    from qwen_tui_profiles.findings import Severity
     from qwen_tui_profiles.text import Text
 
 __all__ = [
+    "Alarm",
+    "Bound",
     "GpuSnapshot",
     "LatencySummary",
     "LiveSnapshot",
+    "LiveWindow",
     "ProbeResult",
+    "ReplicaSnapshot",
     "ServerSnapshot",
     "ServerState",
 ]
@@ -71,6 +78,82 @@ class LatencySummary:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LiveWindow:
+    """What happened in one window. A figure without events in the window is ``None``."""
+
+    window_s: float | None
+    """Its length; ``None`` = since the engine started."""
+    decode_tok_s: float | None = None
+    """Generated tokens ÷ time in which tokens were generated."""
+    stream_tok_s: float | None = None
+    """The speed that one stream sees: tokens ÷ seconds of decoding, summed over streams."""
+    prefill_tok_s: float | None = None
+    """Computed (not cached) prompt tokens ÷ prefill time."""
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_hit_rate: float | None = None
+    accept_length: float | None = None
+    """Tokens per verify step with the bonus token, pooled over requests."""
+    accept_rate: float | None = None
+    """Accepted ÷ drafted tokens, 0 to 1."""
+    accept_at: tuple[float, ...] = ()
+    """Share of verify steps that accepted position 1, 2, … (vLLM); falls monotonically."""
+    verify_steps: int | None = None
+    requests: int | None = None
+    """Requests that ended."""
+    aborted: int | None = None
+    retracted: int | None = None
+    """Requests thrown out of the running batch for lack of KV (vLLM: preempted)."""
+    ttft: LatencySummary | None = None
+    itl: LatencySummary | None = None
+    """Time between tokens: per token on SGLang, per engine output on vLLM."""
+    e2e: LatencySummary | None = None
+    queue_time: LatencySummary | None = None
+    tpot: LatencySummary | None = None
+    """Time per output token, one sample a request."""
+    energy_j_per_1k: float | None = None
+    """GPU energy per 1,000 generated tokens, in joules, over the time in which tokens came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What limits the server now, and what could be done about it."""
+
+    kind: str
+    """``state_slots``, ``request_limit``, ``kv_pool``, ``thermal``, ``power``, ``prefill``,
+    ``scheduler_cpu``, ``decode``, ``client`` or ``idle``."""
+    text: Text
+    """The evidence in one line."""
+    knob: Text | None = None
+    """What to turn."""
+    price: Text | None = None
+    """What that costs, where the plan knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something is wrong with how it serves; shown until it is over or acknowledged."""
+
+    kind: str
+    severity: Severity
+    text: Text
+    remedy: Text | None
+    since: float
+    """Unix time at which it was first seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSnapshot:
+    """One data-parallel replica behind the same address."""
+
+    rank: str
+    running: int | None
+    queue: int | None
+    kv_used: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LiveSnapshot:
     """One moment of a serving engine, from ``/metrics`` and ``/server_info``."""
 
@@ -107,6 +190,30 @@ class LiveSnapshot:
     context_usable: int | None = None
     """Longest request that the engine would take, in tokens."""
     bound_by: Text | None = None
+    """One line: what limits the server now. ``bound`` has the parts."""
+    bound: Bound | None = None
+    alarms: tuple[Alarm, ...] = ()
+    windows: tuple[LiveWindow, ...] = ()
+    """10 s, 1 min, 5 min and since the engine started, in this order; shorter while the watch is
+    younger than the window."""
+    peaks: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Largest values of this boot by field name (``decode_tok_s``, ``running``, ``queue``, …)."""
+    kv_evictable_tokens: int | None = None
+    """Cached tokens that give way when room is needed; not part of ``kv_used``."""
+    mamba_evictable_slots: int | None = None
+    hicache_used_tokens: int | None = None
+    hicache_tokens: int | None = None
+    draft_steps: int | None = None
+    accept_rate: float | None = None
+    energy_j_per_1k: float | None = None
+    models: tuple[str, ...] = ()
+    engine_version: str | None = None
+    replicas: tuple[ReplicaSnapshot, ...] = ()
+    """Filled when there is more than one."""
+    boots: int = 1
+    """Boots of the engine seen; a restart under our eyes clears the windows."""
+    notes: tuple[Text, ...] = ()
+    """Why a figure is missing or means something else than usual."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
