@@ -60,6 +60,8 @@ def load(settings: Settings, demo: DemoOptions, clock: Clock) -> Budget:
     A load fault ends the process here, as the engine ends.
     """
     fault = demo.fault if demo.fault and FAULTS[demo.fault].when == "load" else None
+    if fault == "exit-load":
+        os._exit(1)
     clock.spend("init", 0.08)
     emit("Init parallel begin.")
     emit("Init parallel ends. elapsed=0.02 s")
@@ -128,9 +130,8 @@ def kill_tree() -> NoReturn:
 
 def _die_of(name: str, settings: Settings) -> NoReturn:
     fault = FAULTS[name]
-    if fault.error is None:
-        os._exit(1)
-    die(fault.error.replace("{model_path}", settings.model_path), fault.frames)
+    error = (fault.error or "").replace("{model_path}", settings.model_path)
+    die(error, fault.frames)
 
 
 def _shards(clock: Clock, share: float, *, upto: int = 8) -> None:

@@ -68,7 +68,7 @@ class Lifecycle:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._term.wait(), 0.1 if self._child else None)
         # SGLang looks for the signal only every few seconds.
-        await asyncio.sleep(self._demo.drain_poll_seconds)
+        await self._pause(self._demo.drain_poll_seconds)
         while True:
             open_requests = {} if self._engine is None else self._engine.open
             rids = list(open_requests)
@@ -79,7 +79,7 @@ class Lifecycle:
             )
             if remaining == 0:
                 break
-            await asyncio.sleep(self._demo.drain_poll_seconds)
+            await self._pause(max(self._demo.drain_poll_seconds, 0.05))
         pid = os.getpid()
         self.end_child()
         emit(f"kill_process_tree called: parent_pid={pid}, include_parent=False, pid={pid}")
@@ -91,6 +91,16 @@ class Lifecycle:
                 self._child.kill()
             self._child.wait()
             self._child = None
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, and still notice a child that dies meanwhile."""
+        until = time.monotonic() + seconds
+        while True:
+            self._look_at_child()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, 0.1))
 
     def _look_at_child(self) -> None:
         if self._child is None:
