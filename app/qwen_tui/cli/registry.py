@@ -10,6 +10,7 @@ from qwen_tui_profiles.text import Text, t
 __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, tuple[str, Text]] = {
+    "plan": ("plan", t("what a launch will get: pools, clamps and fit, predicted")),
     "profiles": ("profiles", t("list, show, compare, edit and import launch profiles")),
     "watch": ("watch", t("live figures as text or JSON lines")),
     "probe": ("probe", t("one streaming request, timed at the socket")),

@@ -1,0 +1,296 @@
+"""Predict what an SGLang launch gets: pools, clamps, usable context, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from qwen_tui_profiles.errors import InputError, UsageError
+from qwen_tui_profiles.plan.arguments import SglangArguments, read_sglang
+from qwen_tui_profiles.plan.cards import assumed_total_gib
+from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
+from qwen_tui_profiles.plan.memory import FreeMemory, free_memory
+from qwen_tui_profiles.plan.model import ModelFacts, read_model
+from qwen_tui_profiles.plan.report_sglang import build_plan, unknown_plan
+from qwen_tui_profiles.plan.result import Assumption
+from qwen_tui_profiles.plan.settings import Settings, resolve
+from qwen_tui_profiles.plan.solve_sglang import PoolInputs, Pools, budget_rule, solve
+from qwen_tui_profiles.plan.tokens import Cell, token_cell
+from qwen_tui_profiles.plan.weights import (
+    GIB,
+    Weights,
+    weights_from_dims,
+    weights_from_headers,
+    with_measured,
+)
+from qwen_tui_profiles.profile import EngineKind
+from qwen_tui_profiles.text import t
+from qwen_tui_profiles.versions import in_range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from qwen_tui_profiles.plan.calibrate import Calibration
+    from qwen_tui_profiles.plan.headers import StoredSizes
+    from qwen_tui_profiles.plan.result import Plan
+
+__all__ = ["Computed", "PlanRequest", "compute", "predict_sglang"]
+
+_RECORDED = "0.5.17"
+"""The release whose boots were recorded; others were read from the source only."""
+
+_UNACCOUNTED_RECORDED_GIB = 0.05
+_UNACCOUNTED_GIB = 0.35
+"""Memory that a boot may use without a known cause: 0.03 GiB in the recorded boots of 0.5.17,
+0.338 GiB on the box of seed 000."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What to plan for."""
+
+    args: Sequence[str]
+    """Engine flags as typed, with or without the model."""
+    config: Mapping[str, object]
+    """The checkpoint's parsed ``config.json``."""
+    engine: EngineKind = EngineKind.SGLANG
+    engine_version: str | None = None
+    """None = the newest release that the planner knows."""
+    stored: StoredSizes | None = None
+    """Sizes from the headers; None = from the dimensions."""
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    free_gib: float | None = None
+    """As printed at ``Load weight begin. avail mem``."""
+    live_free_gib: float | None = None
+    """Free on the card before the launch."""
+    total_gib: float | None = None
+    weights_gib: float | None = None
+    """``mem usage`` of the target in an earlier boot, instead of a computed size."""
+    draft_gib: float | None = None
+    host_available_gib: float | None = None
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Everything between the request and the report; backwards solving reuses it."""
+
+    request: PlanRequest
+    arguments: SglangArguments
+    facts: ModelFacts
+    settings: Settings
+    weights: Weights
+    free: FreeMemory
+    cell: Cell
+    drafts: bool
+    """The checkpoint's MTP head is loaded as draft model."""
+    fraction: float
+    inputs: PoolInputs
+    value: Pools
+    low: Pools
+    high: Pools
+    assumed: tuple[Assumption, ...]
+
+
+def predict_sglang(request: PlanRequest) -> Plan:
+    """Predict the launch.
+
+    Returns:
+        A plan whose unknown figures are None: for a class that the planner does not know, and for
+        weights that cannot be derived from the dimensions.
+
+    Raises:
+        InputError: A file or number is unusable.
+        UsageError: The arguments cannot be read, or no memory size is given.
+    """
+    facts = read_model(request.config)
+    if facts.known is None:
+        return unknown_plan(request.engine_version, facts, "architecture")
+    arguments = read_sglang(request.args)
+    if (arguments.pp_size or 1) > 1 or (arguments.dp_size or 1) > 1:
+        return unknown_plan(request.engine_version, facts, "parallelism")
+    computed = compute(request, facts, arguments)
+    if computed is None:
+        return unknown_plan(request.engine_version, facts, "weights")
+    return build_plan(computed)
+
+
+def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments) -> Computed | None:
+    """Do the arithmetic of one launch; None where the weights cannot be sized."""
+    assumed: list[Assumption] = []
+    version = request.engine_version or NEWEST_CHECKED
+    if request.engine_version is None:
+        assumed.append(
+            Assumption("engine_version_source", None, t("Not given: the newest release known."))
+        )
+    total_gib = request.total_gib
+    given = request.free_gib if request.free_gib is not None else request.live_free_gib
+    if total_gib is None and given is not None and arguments.mem_fraction_static is None:
+        total_gib = assumed_total_gib(given)
+        assumed.append(
+            Assumption(
+                "total_gib", total_gib, t("The smallest known card that has this much free.")
+            )
+        )
+    settings = resolve(
+        arguments,
+        facts,
+        engine_version=version,
+        env=request.env,
+        gpu_mib=None if total_gib is None else total_gib * 1024,
+    )
+    weights = _weights(request, facts, arguments)
+    if weights is None:
+        return None
+    calibration = request.calibration
+    free = free_memory(
+        printed_gib=request.free_gib,
+        live_gib=request.live_free_gib,
+        total_gib=total_gib,
+        device_transport=settings.device_transport,
+        transport_before_load=in_range(version, None, "0.5.17"),
+        gain_gib=None if calibration is None else calibration.gain_gib,
+        overhead_gib=None if calibration is None else calibration.overhead_gib,
+    )
+    if free is None:
+        raise UsageError(
+            t("No GPU was found and no memory size was given."),
+            t("Give --free-gib (from an engine log) or --total-gib (from the card's data sheet)."),
+        )
+    if settings.fraction is None:
+        raise UsageError(
+            t("--mem-fraction-static is not given and the card's total memory is not known."),
+            t("Give --total-gib, or set the fraction."),
+        )
+    if free.assumed:
+        assumed.append(Assumption("free_gib", round(free.value, 2), free.basis))
+    if settings.slots_per_request is None and facts.state is not None:
+        raise InputError(
+            t(
+                "SGLang {version} has no radix-cache strategy {strategy}.",
+                version=version,
+                strategy=settings.strategy.name,
+            ),
+            t("Use extra_buffer, or a newer release."),
+        )
+    drafts = settings.own_head and weights.draft > 0
+    cell = token_cell(
+        facts,
+        engine_version=version,
+        kv_bytes=settings.kv_bytes,
+        speculative=settings.own_head,
+        draft_path=settings.draft_path,
+        tp=settings.tp,
+    )
+    inputs = _inputs(settings, facts, weights, free, cell, drafts=drafts)
+    unaccounted = 0.0 if calibration is None else calibration.unaccounted_gib
+    inputs = replace(inputs, free_after_load=inputs.free_after_load - unaccounted * GIB)
+    rule = budget_rule(version)
+    doubt = _doubt_gib(version, calibration)
+    low = replace(
+        inputs,
+        free_after_load=inputs.free_after_load
+        - (free.value - free.low) * GIB
+        - (weights.target_high - weights.target)
+        - doubt * GIB,
+        free_before_load=(free.low + free.gain_high) * GIB,
+    )
+    high = replace(
+        inputs,
+        free_after_load=inputs.free_after_load
+        + (free.high - free.value) * GIB
+        + (weights.target - weights.target_low),
+        free_before_load=(free.high + free.gain_low) * GIB,
+        fraction=settings.fraction_high or inputs.fraction,
+    )
+    return Computed(
+        request=request,
+        arguments=arguments,
+        facts=facts,
+        settings=settings,
+        weights=weights,
+        free=free,
+        cell=cell,
+        drafts=drafts,
+        fraction=inputs.fraction,
+        inputs=inputs,
+        value=solve(inputs, rule),
+        low=solve(low, rule),
+        high=solve(high, rule),
+        assumed=tuple(assumed),
+    )
+
+
+def _weights(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments) -> Weights | None:
+    if request.stored is not None:
+        weights: Weights | None = weights_from_headers(facts, request.stored)
+    else:
+        weights = weights_from_dims(facts)
+    if weights is None:
+        return None
+    if arguments.language_model_only and weights.vision:
+        weights = replace(
+            weights,
+            target=weights.target - weights.vision,
+            target_low=weights.target_low - weights.vision,
+            target_high=weights.target_high - weights.vision,
+            vision=0.0,
+        )
+    tp = arguments.tp_size or 1
+    if tp > 1:
+        weights = replace(
+            weights,
+            target=weights.target / tp,
+            target_low=weights.target_low / tp,
+            target_high=weights.target_high / tp * 1.05,
+            draft=weights.draft / tp,
+            draft_late=weights.draft_late / tp,
+        )
+    calibration = request.calibration
+    target = request.weights_gib
+    draft = request.draft_gib
+    if calibration is not None:
+        target = calibration.target_gib if target is None else target
+        draft = calibration.draft_gib if draft is None else draft
+    return with_measured(weights, target_gib=target, draft_gib=draft)
+
+
+def _inputs(
+    settings: Settings,
+    facts: ModelFacts,
+    weights: Weights,
+    free: FreeMemory,
+    cell: Cell,
+    *,
+    drafts: bool,
+) -> PoolInputs:
+    rule = budget_rule(settings.version)
+    loaded = weights.target + (weights.draft if drafts and rule.draft_before_pools else 0.0)
+    slot = 0
+    if facts.state is not None:
+        slot = facts.state.slot_bytes(settings.state_dtype) // settings.tp
+    return PoolInputs(
+        free_after_load=free.value * GIB - loaded,
+        free_before_load=(free.value + free.gain) * GIB,
+        fraction=settings.fraction or 0.0,
+        reserve=float(settings.multimodal_reserve_bytes),
+        cell=cell.charged,
+        page=settings.page,
+        context=settings.context,
+        max_total_tokens=settings.max_total_tokens,
+        requests_asked=settings.requests,
+        slot=slot,
+        slots_asked=settings.slots_asked,
+        slots_per_request=settings.slots_per_request or 1,
+        ratio=settings.ratio,
+        draft_tokens=settings.draft_tokens,
+        radix_cache=settings.radix_cache,
+        intermediates=settings.rollback_states,
+    )
+
+
+def _doubt_gib(version: str, calibration: Calibration | None) -> float:
+    if calibration is not None:
+        return calibration.noise_gib
+    return _UNACCOUNTED_RECORDED_GIB if version == _RECORDED else _UNACCOUNTED_GIB

@@ -1,0 +1,217 @@
+"""From the arithmetic of one SGLang launch to the plan that is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qwen_tui_profiles.findings import Clamp
+from qwen_tui_profiles.plan.advice import sglang_findings, unknown_finding
+from qwen_tui_profiles.plan.budget import allocation, budget_lines
+from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
+from qwen_tui_profiles.plan.refusals import refused
+from qwen_tui_profiles.plan.result import Interval, Plan, StatePlan
+from qwen_tui_profiles.plan.weights import GIB
+from qwen_tui_profiles.text import Text, t
+
+if TYPE_CHECKING:
+    from qwen_tui_profiles.plan.model import ModelFacts
+    from qwen_tui_profiles.plan.predict_sglang import Computed
+
+__all__ = ["RESERVED_TOKENS", "build_plan", "unknown_plan", "usable_context"]
+
+RESERVED_TOKENS = 6
+"""``max_req_input_len = min(context, pool) − 6`` in every release looked at."""
+
+
+def usable_context(context: int, tokens: int) -> int:
+    """Return the longest input that one request may really have."""
+    return max(0, min(context, tokens) - RESERVED_TOKENS)
+
+
+def build_plan(computed: Computed) -> Plan:
+    """Assemble the plan of one launch."""
+    pools, settings, facts = computed.value, computed.settings, computed.facts
+    refusal = refused(settings, facts, computed.request.env)
+    failure: Text | None = None
+    kind: str | None = None
+    minimum: float | None = None
+    if refusal is not None:
+        failure, kind = refusal.why, refusal.kind
+    elif pools.failure is not None:
+        failure, kind = pools.failure.why, pools.failure.kind
+        minimum = pools.failure.minimum_fraction
+    allocated = allocation(computed)
+    sized = pools.failure is None
+    tokens = [p.tokens for p in (computed.low, pools, computed.high) if p.failure is None]
+    state = None
+    if facts.state is not None:
+        state = StatePlan(
+            pools.slots if pools.slots is not None and pools.slots > 0 else None,
+            settings.slots_per_request,
+            allocated.main if sized else None,
+            allocated.intermediate if sized else None,
+            facts.state.slot_bytes(settings.state_dtype) / settings.tp / (1 << 20),
+            settings.strategy.name if settings.radix_cache else "radix cache off",
+        )
+    usable = usable_context(settings.context, pools.tokens) if sized else None
+    return Plan(
+        fits=failure is None and allocated.slack > 0,
+        failure=failure,
+        failure_class=kind,
+        minimum_fraction=minimum,
+        kv_tokens=Interval(
+            pools.tokens if sized else None,
+            min(tokens) if sized and computed.low.failure is None else None,
+            max(tokens) if sized else None,
+        ),
+        requests_asked=settings.requests_asked,
+        requests=pools.requests if sized else None,
+        limited_by=pools.limited_by if sized else None,
+        state=state,
+        weights_gib=computed.weights.target / GIB,
+        draft_gib=computed.weights.draft / GIB if computed.drafts else None,
+        kv_gib=allocated.kv if sized else None,
+        context_declared=settings.context,
+        context_usable=usable,
+        slack_gib=allocated.slack if sized else None,
+        budget=budget_lines(computed, allocated) if sized else (),
+        clamps=settings.clamps + (_pool_clamps(computed) if sized and refusal is None else ()),
+        adjustments=settings.adjustments
+        + (_pool_adjustments(computed) if sized and refusal is None else ()),
+        findings=sglang_findings(computed, allocated),
+        assumed=computed.assumed,
+        engine="sglang",
+        engine_version=settings.version,
+        fraction=computed.fraction,
+        cell_bytes=computed.cell.charged,
+    )
+
+
+def unknown_plan(version: str | None, facts: ModelFacts, reason: str) -> Plan:
+    """Return a plan that says why nothing is predicted."""
+    return Plan(
+        fits=None,
+        failure=None,
+        failure_class=None,
+        minimum_fraction=None,
+        kv_tokens=Interval(None, None, None),
+        requests_asked=None,
+        requests=None,
+        limited_by=None,
+        state=None,
+        weights_gib=None,
+        draft_gib=None,
+        kv_gib=None,
+        context_declared=facts.context or None,
+        context_usable=None,
+        slack_gib=None,
+        budget=(),
+        clamps=(),
+        adjustments=(),
+        findings=(unknown_finding(reason, facts.architecture or "no architecture"),),
+        assumed=(),
+        engine="sglang",
+        engine_version=version or NEWEST_CHECKED,
+    )
+
+
+def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
+    pools, settings = computed.value, computed.settings
+    clamps: list[Clamp] = []
+    asked = settings.requests_asked
+    if asked is not None and pools.requests < asked:
+        if pools.limited_by == "mamba state slots":
+            needed = asked * (settings.slots_per_request or 1)
+            clamps.append(
+                Clamp(
+                    "--max-running-requests",
+                    asked,
+                    pools.requests,
+                    "mamba state cache",
+                    t(
+                        "{slots} state slots, {per_request} a request.",
+                        slots=pools.slots or 0,
+                        per_request=settings.slots_per_request or 1,
+                    ),
+                    t(
+                        "Set --max-mamba-cache-size {needed} (one more keeps prefix checkpoints).",
+                        needed=needed,
+                    ),
+                    None,
+                )
+            )
+        else:
+            clamps.append(
+                Clamp(
+                    "--max-running-requests",
+                    asked,
+                    pools.requests,
+                    "KV pool",
+                    t("The pool of {tokens} tokens admits no more.", tokens=pools.tokens),
+                    t("Raise --mem-fraction-static, or free memory."),
+                    None,
+                )
+            )
+    limit = settings.max_total_tokens
+    if limit is not None and limit > pools.profiled_tokens:
+        clamps.append(
+            Clamp(
+                "--max-total-tokens",
+                limit,
+                pools.profiled_tokens,
+                "KV pool",
+                t("The flag only lowers the pool; there is no memory for more."),
+                t("Take the flag away."),
+                None,
+            )
+        )
+    if settings.context > pools.tokens:
+        usable = usable_context(settings.context, pools.tokens)
+        clamps.append(
+            Clamp(
+                "--context-length",
+                settings.context,
+                usable,
+                "KV pool",
+                t(
+                    "The pool holds {tokens} tokens; a longer request is refused.",
+                    tokens=pools.tokens,
+                ),
+                t("Tell the client {usable} tokens.", usable=usable),
+                None,
+            )
+        )
+    return tuple(clamps)
+
+
+def _pool_adjustments(computed: Computed) -> tuple[Clamp, ...]:
+    pools, settings = computed.value, computed.settings
+    out: list[Clamp] = []
+    if pools.slots is not None and settings.slots_asked is None:
+        out.append(
+            Clamp(
+                "--max-mamba-cache-size",
+                None,
+                pools.slots,
+                "mamba state cache",
+                t(
+                    "Not given: solved from --mamba-full-memory-ratio {ratio}.",
+                    ratio=f"{settings.ratio:g}",
+                ),
+                None,
+                None,
+            )
+        )
+    if settings.requests_asked is None and settings.requests != pools.requests:
+        out.append(
+            Clamp(
+                "--max-running-requests",
+                None,
+                pools.requests,
+                pools.limited_by or "KV pool",
+                t("Not given: what state slots and KV pool admit."),
+                None,
+                None,
+            )
+        )
+    return tuple(out)
