@@ -9,7 +9,7 @@ work=$(mktemp -d)
 export QWEN_TUI_HOME=$work/home
 qwen=$work/venv/bin/qwen-tui
 cleanup() {
-    [[ -x $qwen ]] && "$qwen" down --yes >/dev/null 2>&1 || true
+    [[ -x $qwen ]] && "$qwen" down >/dev/null 2>&1 || true
     rm -rf "$work"
 }
 trap cleanup EXIT
@@ -38,7 +38,7 @@ import json, sys
 status = json.load(sys.stdin)
 assert status["state"] == "running" and status["ready"] is True, status
 print("demo:", status["state"], status["url"], [c["arg"] for c in status["asked_got"]])'
-"$qwen" down --yes
+"$qwen" down
 "$qwen" status --json | "$work/venv/bin/python" -c '
 import json, sys
 assert json.load(sys.stdin)["state"] == "stopped"'

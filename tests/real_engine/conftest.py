@@ -7,13 +7,15 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROFILE = """\
 title = "Tiny GPT-2 on the CPU, pool of {tokens} tokens"
@@ -86,7 +88,7 @@ class RealEngine:
         return done
 
     def status(self) -> dict[str, Any]:
-        return json.loads(self.cli("status", "--json", timeout_s=60).stdout)
+        return dict(json.loads(self.cli("status", "--json", timeout_s=60).stdout))
 
 
 def free_port() -> int:
@@ -118,6 +120,6 @@ def real_engine(tmp_path: Path) -> Iterator[RealEngine]:
         )
     engine = RealEngine(tmp_path / "home", interpreter, model, free_port())
     yield engine
-    engine.cli("down", "--yes", timeout_s=120)
+    engine.cli("down", timeout_s=120)
     for process in engine_processes(interpreter):
         process.kill()

@@ -151,7 +151,7 @@ def test_main_job(real_engine: RealEngine) -> None:
 
     # Down is clean: the port is free and nothing of the engine is left.
     began = time.monotonic()
-    down = engine.cli("down", "--yes", timeout_s=120)
+    down = engine.cli("down", timeout_s=120)
     assert down.returncode == 0, down.stderr
     note["down"] = {
         "seconds": round(time.monotonic() - began, 1),

@@ -52,6 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except Exception as error:  # noqa: BLE001 - the last edge: a file and a sentence, no traceback
+        from qwen_tui.services.crash import as_user_error
+
+        print_error(as_user_error(error, version=__version__))
+        return EXIT_FAILED
 
 
 def print_error(error: QwenTuiError) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from qwen_tui.services.status import instant
+from qwen_tui.services.instants import instant
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = [
     "Narrator",
     "asked_got_lines",
     "clamps_json",
+    "port_number",
     "positive_seconds",
     "print_json",
     "say",
@@ -124,6 +125,14 @@ def _value(value: object) -> str:
 def clamps_json(report: LogReport | None) -> list[dict[str, object]] | None:
     """Return asked → got; ``None`` when there is no log to tell."""
     return None if report is None else [clamp.as_json() for clamp in report.clamps]
+
+
+def port_number(text: str) -> int:
+    """Parse a TCP port for argparse."""
+    value = int(text)
+    if not 0 < value < 65_536:
+        raise ValueError(text)
+    return value
 
 
 def positive_seconds(text: str) -> float:

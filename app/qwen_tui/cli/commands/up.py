@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen_tui.cli.server_text import (
     Narrator,
     clamps_json,
+    port_number,
     print_json,
     say,
     say_asked_got,
@@ -39,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REASON",
         help=tr(t("launch although a check failed; the reason is kept with the run")),
     )
+    parser.add_argument(
+        "--port",
+        type=port_number,
+        metavar="PORT",
+        help=tr(t("port to serve on, instead of the profile's")),
+    )
     parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
 
 
@@ -50,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
     paths = Paths.default()
     profile = load_profiles(paths.profiles).get(args.profile)
+    if args.port is not None:
+        profile = replace(profile, port=args.port)
     supervisor = ServerSupervisor(paths)
     began = time.monotonic()
     try:
