@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qwen_tui_profiles.errors import InputError
 from qwen_tui_profiles.text import Text, t
 
-__all__ = ["FreeMemory", "free_memory"]
+__all__ = ["FreeMemory", "check_gib", "free_memory"]
 
 _LARGEST_GIB = 4096.0
 
@@ -83,7 +83,7 @@ def free_memory(
         ("--total-gib", total_gib),
         ("free GPU memory", live_gib),
     ):
-        _check(name, number)
+        check_gib(name, number)
     gain = _GAIN if gain_gib is None else (gain_gib, gain_gib, gain_gib)
     if printed_gib is not None:
         return FreeMemory(
@@ -119,7 +119,12 @@ def free_memory(
     )
 
 
-def _check(name: str, number: float | None) -> None:
+def check_gib(name: str, number: float | None) -> None:
+    """Refuse a size that no card has.
+
+    Raises:
+        InputError: The number is negative, zero, not finite, or larger than any card.
+    """
     if number is None:
         return
     if not math.isfinite(number) or not 0 < number <= _LARGEST_GIB:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import UsageError
-from qwen_tui_profiles.plan.predict_sglang import PlanRequest, predict_sglang
+from qwen_tui_profiles.plan.predict_sglang import predict_sglang
+from qwen_tui_profiles.plan.predict_vllm import predict_vllm
+from qwen_tui_profiles.plan.request import PlanRequest
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.text import t
 
@@ -27,6 +29,8 @@ def predict(request: PlanRequest) -> Plan:
     """
     if request.engine is EngineKind.SGLANG:
         return predict_sglang(request)
+    if request.engine is EngineKind.VLLM:
+        return predict_vllm(request)
     raise UsageError(
         t("The simulated engine takes no GPU memory; there is nothing to plan."),
         t("Plan a profile of SGLang or vLLM."),

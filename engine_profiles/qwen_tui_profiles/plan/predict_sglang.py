@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import InputError, UsageError
@@ -24,18 +23,15 @@ from qwen_tui_profiles.plan.weights import (
     weights_from_headers,
     with_measured,
 )
-from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from qwen_tui_profiles.plan.calibrate import Calibration
-    from qwen_tui_profiles.plan.headers import StoredSizes
+    from qwen_tui_profiles.plan.request import PlanRequest
     from qwen_tui_profiles.plan.result import Plan
 
-__all__ = ["Computed", "PlanRequest", "compute", "predict_sglang"]
+__all__ = ["Computed", "compute", "predict_sglang"]
 
 _RECORDED = "0.5.17"
 """The release whose boots were recorded; others were read from the source only."""
@@ -44,32 +40,6 @@ _UNACCOUNTED_RECORDED_GIB = 0.05
 _UNACCOUNTED_GIB = 0.35
 """Memory that a boot may use without a known cause: 0.03 GiB in the recorded boots of 0.5.17,
 0.338 GiB on the box of seed 000."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What to plan for."""
-
-    args: Sequence[str]
-    """Engine flags as typed, with or without the model."""
-    config: Mapping[str, object]
-    """The checkpoint's parsed ``config.json``."""
-    engine: EngineKind = EngineKind.SGLANG
-    engine_version: str | None = None
-    """None = the newest release that the planner knows."""
-    stored: StoredSizes | None = None
-    """Sizes from the headers; None = from the dimensions."""
-    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    free_gib: float | None = None
-    """As printed at ``Load weight begin. avail mem``."""
-    live_free_gib: float | None = None
-    """Free on the card before the launch."""
-    total_gib: float | None = None
-    weights_gib: float | None = None
-    """``mem usage`` of the target in an earlier boot, instead of a computed size."""
-    draft_gib: float | None = None
-    host_available_gib: float | None = None
-    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
