@@ -1,0 +1,51 @@
+"""``qwen-tui`` without a command: the console."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from qwen_tui_profiles.errors import UsageError
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The bare command has no arguments of its own."""
+
+
+def run(_: argparse.Namespace) -> int:
+    """Open the console; the server goes on when it closes.
+
+    Raises:
+        UsageError: standard output or input is not a terminal.
+    """
+    require_terminal()
+    from qwen_tui.services.console_real import RealConsole
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.ui.app import ConsoleApp
+
+    app = ConsoleApp(RealConsole(Paths.default()))
+    app.run()
+    return app.return_code or 0
+
+
+def require_terminal() -> None:
+    """Refuse to paint into a pipe or a file, or onto a terminal that cannot be painted."""
+    for stream, name in ((sys.stdout, "standard output"), (sys.stdin, "standard input")):
+        if not stream.isatty():
+            raise UsageError(
+                t("The console needs a terminal, and {stream} is not one.", stream=name),
+                t("Use a command instead, for example: qwen-tui status"),
+            )
+    if os.environ.get("TERM", "") in {"", "dumb"}:
+        raise UsageError(
+            t(
+                "The terminal says TERM={term}; the console cannot draw there.",
+                term=os.environ.get("TERM") or "(not set)",
+            ),
+            t("Set TERM to what your terminal is (xterm-256color), or use qwen-tui status."),
+        )

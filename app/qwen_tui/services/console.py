@@ -1,0 +1,146 @@
+"""What the console may ask of the world: one object, so that tests can give it another world.
+
+The interface is :class:`ConsoleServices`; the real one is in :mod:`qwen_tui.services.console_real`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui_diagnostics.result import CheckResult
+    from qwen_tui_profiles.errors import ProfileError
+    from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.text import Text
+
+__all__ = [
+    "ConsoleServices",
+    "GpuView",
+    "LogChunk",
+    "ProfileList",
+    "Progress",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuView:
+    """What NVML says now."""
+
+    gpus: tuple[GpuSnapshot, ...] = ()
+    problem: Text | None = None
+    """Why there is nothing to show; ``None`` while there is."""
+    remedy: Text | None = None
+    known: bool = True
+    """False until the first answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProfileList:
+    """The profiles that can be launched, and the files that could not be read."""
+
+    profiles: tuple[EngineProfile, ...]
+    problems: tuple[ProfileError, ...] = ()
+
+    def find(self, name: str | None) -> EngineProfile | None:
+        """Return the profile of this name, if there is one."""
+        return next((p for p in self.profiles if p.name == name), None)
+
+    def partner(self, profile: EngineProfile | None) -> EngineProfile | None:
+        """Return the other side of the profile's speed ↔ context pair."""
+        return None if profile is None else self.find(profile.pair)
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Lines of the engine's log, cleaned and redacted."""
+
+    lines: tuple[str, ...]
+    dropped: int = 0
+    """Lines left out before these because they came faster than they can be read."""
+    restart: bool = False
+    """The file began again (another run, rotation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step of something long (a swap, a stop)."""
+
+    text: Text
+    failed: bool = False
+    done: bool = False
+
+
+class ConsoleServices(Protocol):
+    """The world as the console sees it. Every method returns at once or awaits; none blocks.
+
+    All of them raise only :class:`~qwen_tui_profiles.errors.QwenTuiError`.
+    """
+
+    async def profiles(self) -> ProfileList:
+        """Read the presets and the user's profiles."""
+        ...
+
+    async def selected(self) -> str | None:
+        """Return the name of the profile that was selected last."""
+        ...
+
+    async def select(self, name: str) -> None:
+        """Remember the selection."""
+        ...
+
+    async def acknowledged(self) -> frozenset[str]:
+        """Return the keys of the clamps that the user has seen."""
+        ...
+
+    async def acknowledge(self, keys: frozenset[str]) -> None:
+        """Remember that the user has seen these clamps."""
+        ...
+
+    def servers(self) -> AsyncIterator[ServerSnapshot]:
+        """Watch the server: yields its state at once, then whenever it changes."""
+        ...
+
+    async def start(self, profile: EngineProfile) -> None:
+        """Launch the profile; returns when one token was generated.
+
+        Raises:
+            LaunchError: refused, or it died on the way; the snapshot has the cause.
+        """
+        ...
+
+    def stop(self) -> AsyncIterator[Progress]:
+        """Stop the server; the last step says how it ended."""
+        ...
+
+    def swap(self, target: EngineProfile) -> AsyncIterator[Progress]:
+        """Stop the running profile and start the other; the last step says how it ended."""
+        ...
+
+    def live(self, url: str) -> AsyncIterator[LiveSnapshot]:
+        """Poll the serving engine, at the poller's own pace."""
+        ...
+
+    async def probe(self, url: str) -> ProbeResult:
+        """Send one streaming request and time it."""
+        ...
+
+    def log(self, path: Path) -> AsyncIterator[LogChunk]:
+        """Follow the engine's log; the end of what is there first. At most ten chunks a second."""
+        ...
+
+    def gpus(self) -> AsyncIterator[GpuView]:
+        """Read the GPUs about once a second; once and no more when there is none."""
+        ...
+
+    def checks(self, profile: EngineProfile | None) -> AsyncIterator[CheckResult]:
+        """Run the doctor's checks for a profile, results as they come."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything; the server goes on."""
+        ...

@@ -1,0 +1,253 @@
+"""The real world behind the console: supervisor, poller, probe, log, doctor, profiles and GPU.
+
+Whatever is slow to import (HTTP client, NVML) is imported in a thread at its first use, so that the
+console paints before it and never stops for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+from qwen_tui.services.paths import Paths, write_private
+from qwen_tui.services.state import ServerState
+from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui.services.supervisor import ServerSupervisor
+    from qwen_tui_diagnostics.result import CheckResult
+    from qwen_tui_profiles.profile import EngineProfile
+
+__all__ = ["RealConsole"]
+
+_T = TypeVar("_T")
+
+LOOK_S = 0.5
+ASK_S = 10.0
+"""How often a running server is asked whether it answers."""
+SEEN_LIMIT = 500
+"""Acknowledged clamps that are remembered; the oldest are forgotten first."""
+
+
+class RealConsole:
+    """See :class:`~qwen_tui.services.console.ConsoleServices`."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._supervisor: ServerSupervisor | None = None
+        self._ready = asyncio.Lock()
+        self._swapping = False
+
+    async def profiles(self) -> ProfileList:
+        """Read presets and user profiles."""
+        loader = await _module("qwen_tui_profiles.loader")
+        found = await asyncio.to_thread(loader.load_profiles, self._paths.profiles)
+        return ProfileList(tuple(found.profiles.values()), found.problems)
+
+    async def selected(self) -> str | None:
+        """Return the profile selected last; a broken settings file counts as none."""
+        settings = await _module("qwen_tui.services.settings")
+        loaded = await asyncio.to_thread(settings.load_settings, self._paths)
+        last: str | None = loaded.last_profile
+        return last
+
+    async def select(self, name: str) -> None:
+        """Remember the selection in the settings file."""
+        settings = await _module("qwen_tui.services.settings")
+        await asyncio.to_thread(settings.change_settings, self._paths, last_profile=name)
+
+    async def acknowledged(self) -> frozenset[str]:
+        """Return what was acknowledged; a broken file counts as nothing seen."""
+        return frozenset(await asyncio.to_thread(self._read_seen))
+
+    async def acknowledge(self, keys: frozenset[str]) -> None:
+        """Add to what was acknowledged, and to how the last run ended."""
+        await asyncio.to_thread(self._write_seen, keys)
+        supervisor = await self._server()
+        await supervisor.acknowledge()
+
+    async def servers(self) -> AsyncIterator[ServerSnapshot]:
+        """Yield the server's state when there is news; a boot is followed to its first token."""
+        supervisor = await self._server()
+        from qwen_tui.services.control import differs
+
+        last: ServerSnapshot | None = None
+        asked = asyncio.get_running_loop().time()
+        while True:
+            now_s = asyncio.get_running_loop().time()
+            ask = now_s - asked >= ASK_S
+            if ask:
+                asked = now_s
+            now = await supervisor.snapshot(ask=ask)
+            if last is None or differs(last, now):
+                yield now
+            last = now
+            if now.state is ServerState.STARTING and not self._swapping:
+                async for snapshot in self._boot(supervisor):
+                    last = snapshot
+                    yield snapshot
+            await asyncio.sleep(LOOK_S)
+
+    async def _boot(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
+        """Follow a boot, whoever began it; only one process ends a failed one."""
+
+        async def follow(say: Callable[[ServerSnapshot], None]) -> None:
+            with contextlib.suppress(LaunchError):  # somebody else is at work on it
+                say(await supervisor.wait_ready(say))
+
+        async for snapshot in _yielded(follow):
+            yield snapshot
+
+    async def start(self, profile: EngineProfile) -> None:
+        """Launch; :meth:`servers` then follows the boot."""
+        supervisor = await self._server()
+        await supervisor.start(profile)
+
+    async def stop(self) -> AsyncIterator[Progress]:
+        """Stop the server, saying each step."""
+        supervisor = await self._server()
+
+        async def act(say: Callable[[Progress], None]) -> None:
+            result = await supervisor.stop(on_change=lambda p: say(Progress(p.text)))
+            say(Progress(result.text, failed=result.port_free is False, done=True))
+
+        async for progress in _yielded(act):
+            yield progress
+
+    async def swap(self, target: EngineProfile) -> AsyncIterator[Progress]:
+        """Swap, saying each step."""
+        supervisor = await self._server()
+        self._swapping = True
+        try:
+            async for step in supervisor.swap(target):
+                done = step.outcome is not None
+                yield Progress(step.text, failed=step.failed, done=done)
+        finally:
+            self._swapping = False
+
+    async def live(self, url: str) -> AsyncIterator[LiveSnapshot]:
+        """Poll the engine."""
+        module = await _module("qwen_tui.services.live")
+        supervisor = await self._server()
+        async for snapshot in module.MetricPoller(url, supervisor.api_key()).stream():
+            yield snapshot
+
+    async def probe(self, url: str) -> ProbeResult:
+        """Send one streaming request."""
+        module = await _module("qwen_tui.services.probe")
+        supervisor = await self._server()
+        result: ProbeResult = await module.probe(url, api_key=supervisor.api_key())
+        return result
+
+    async def log(self, path: Path) -> AsyncIterator[LogChunk]:
+        """Follow the engine's log."""
+        module = await _module("qwen_tui.services.logtail")
+        async for batch in module.LogTail(path).batches():
+            yield LogChunk(batch.lines, batch.dropped, batch.restart)
+
+    async def gpus(self) -> AsyncIterator[GpuView]:
+        """Sample the GPUs."""
+        module = await _module("qwen_tui.services.gpu")
+        sampler = module.GpuSampler(server_pid=self._server_pid)
+        async for gpus in sampler.stream():
+            yield GpuView(gpus, sampler.error)
+
+    async def checks(self, profile: EngineProfile | None) -> AsyncIterator[CheckResult]:
+        """Run the doctor for a profile."""
+        runner = await _module("qwen_tui_diagnostics.runner")
+        context = await _module("qwen_tui_diagnostics.context")
+        target = context.Target() if profile is None else context.Target.from_profile(profile)
+        around = context.Context(
+            target=replace(target, own_pids=self._own_pids()),
+            state_folder=str(self._paths.state),
+            cache_folder=str(self._paths.cache),
+        )
+        async for result in runner.run_checks(around):
+            yield result
+
+    async def close(self) -> None:
+        """Nothing is held beyond the streams, which end with their workers."""
+
+    async def _server(self) -> ServerSupervisor:
+        async with self._ready:
+            if self._supervisor is None:
+                module = await _module("qwen_tui.services.supervisor")
+                self._supervisor = module.ServerSupervisor(self._paths)
+            return self._supervisor
+
+    def _own_pids(self) -> tuple[int, ...]:
+        record = None if self._supervisor is None else self._supervisor.record
+        if record is None or not record.open:
+            return ()
+        return tuple(p.pid for p in (*filter(None, (record.main,)), *record.relatives))
+
+    def _server_pid(self) -> int | None:
+        record = None if self._supervisor is None else self._supervisor.record
+        main = None if record is None or not record.open else record.main
+        return None if main is None else main.pid
+
+    @property
+    def _seen_path(self) -> Path:
+        return self._paths.state / "acknowledged.json"
+
+    def _read_seen(self) -> list[str]:
+        try:
+            document = json.loads(self._seen_path.read_bytes())
+        except (OSError, ValueError):
+            return []
+        return (
+            [key for key in document if isinstance(key, str)] if isinstance(document, list) else []
+        )
+
+    def _write_seen(self, keys: frozenset[str]) -> None:
+        kept = list(dict.fromkeys([*self._read_seen(), *sorted(keys)]))[-SEEN_LIMIT:]
+        self._paths.make(self._paths.state)
+        try:
+            write_private(self._seen_path, json.dumps(kept, ensure_ascii=False).encode())
+        except OSError as error:
+            raise ConfigError(
+                t(
+                    "Cannot write {path} ({reason}).",
+                    path=str(self._seen_path),
+                    reason=error.strerror or type(error).__name__,
+                ),
+                t("What you have seen is forgotten when the console ends."),
+            ) from error
+
+
+async def _module(name: str) -> Any:
+    """Import off the loop; a module that is there already costs nothing."""
+    import sys
+
+    return sys.modules.get(name) or await asyncio.to_thread(importlib.import_module, name)
+
+
+async def _yielded(act: Callable[[Callable[[_T], None]], Awaitable[None]]) -> AsyncIterator[_T]:
+    """Turn a callback into a stream; the work ends with the stream."""
+    queue: asyncio.Queue[_T | None] = asyncio.Queue()
+
+    async def run() -> None:
+        try:
+            await act(queue.put_nowait)
+        finally:
+            queue.put_nowait(None)
+
+    task = asyncio.create_task(run())
+    try:
+        while (item := await queue.get()) is not None:
+            yield item
+        await task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,106 @@
+"""Facts from the services, as messages. Each may replace an older one that still waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+    from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui_profiles.errors import QwenTuiError
+
+__all__ = [
+    "Acknowledged",
+    "Failed",
+    "Finished",
+    "GpuRead",
+    "LiveSampled",
+    "LogGrew",
+    "Probed",
+    "ProfilesRead",
+    "Progressed",
+    "ServerChanged",
+]
+
+
+@dataclass
+class ServerChanged(Message):
+    """The server's state, phase or report is another one."""
+
+    server: ServerSnapshot
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest state matters."""
+        return isinstance(message, ServerChanged)
+
+
+@dataclass
+class LiveSampled(Message):
+    """The engine was polled."""
+
+    live: LiveSnapshot
+
+
+@dataclass
+class GpuRead(Message):
+    """The GPUs were read."""
+
+    gpu: GpuView
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest reading matters."""
+        return isinstance(message, GpuRead)
+
+
+@dataclass
+class LogGrew(Message):
+    """The engine wrote to its log."""
+
+    chunk: LogChunk
+
+
+@dataclass
+class ProfilesRead(Message):
+    """The profile folders were read, with what was selected and seen before."""
+
+    profiles: ProfileList
+    selected: str | None
+    acknowledged: frozenset[str]
+
+
+@dataclass
+class Probed(Message):
+    """A probe came back."""
+
+    result: ProbeResult
+
+
+@dataclass
+class Progressed(Message):
+    """A stop or swap went one step further."""
+
+    progress: Progress
+
+
+@dataclass
+class Failed(Message):
+    """Something that was asked for did not work."""
+
+    error: QwenTuiError
+
+
+@dataclass
+class Acknowledged(Message):
+    """The user has seen these clamps."""
+
+    keys: frozenset[str]
+
+
+@dataclass
+class Finished(Message):
+    """Something long that the user asked for is over, well or not."""
+
+    then_exit: bool = False

@@ -1,0 +1,1 @@
+"""The console's screens: they receive facts and turn keys into requests."""

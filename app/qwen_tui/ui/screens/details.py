@@ -1,0 +1,107 @@
+"""Cards that explain: one clamp whole, and the help of a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from qwen_tui.ui import figures
+from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.screens.cards import TextCard
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qwen_tui.ui.commands import Command
+    from qwen_tui.ui.state import View
+    from qwen_tui_profiles.findings import Clamp
+    from qwen_tui_profiles.text import Text
+
+__all__ = ["ClampCard", "HelpCard"]
+
+NAME = 20
+WIDTH = 72
+
+WORDS: tuple[tuple[Text, Text], ...] = (
+    (t("asked, got"), t("What the launch said, and what the engine made of it.")),
+    (
+        t("declared, usable context"),
+        t("The length that the server announces, and the longest request that really fits."),
+    ),
+    (t("KV pool"), t("Tokens of attention cache, shared by all requests.")),
+    (
+        t("state slot"),
+        t("Fixed memory of the linear-attention layers; each request holds several."),
+    ),
+    (
+        t("accept length"),
+        t("Tokens per step of speculative decoding, the bonus token included; 1.00 = no gain."),
+    ),
+    (t("TTFT, TTFO"), t("Time to the first token of any kind, and to the first visible one.")),
+    (t("hit rate"), t("Cached ÷ prompt tokens over the window.")),
+    (t("speed, context"), t("The two profiles of a pair; a swap changes from one to the other.")),
+)
+
+
+class ClampCard(TextCard):
+    """One clamp: argument, asked, got, who, why, what to do, and the line that proves it."""
+
+    def __init__(self, clamp: Clamp) -> None:
+        body = [
+            Content.assemble(
+                figures.value(clamp.asked),
+                (f" {glyphs().arrow} ", "$foreground-muted"),
+                (figures.value(clamp.got), "bold $warning"),
+                ("   " + tr(t("changed by {who}", who=clamp.by)), "$foreground-muted"),
+            ),
+            Content(""),
+            Content(tr(clamp.why)),
+        ]
+        if clamp.remedy is not None:
+            body += [
+                Content(""),
+                Content.assemble((f"{glyphs().remedy} ", "$accent"), tr(clamp.remedy)),
+            ]
+        if clamp.evidence is not None:
+            where = (
+                t("Evidence")
+                if clamp.evidence.line is None
+                else t("Evidence, log line {line}", line=clamp.evidence.line)
+            )
+            body += [
+                Content(""),
+                Content.styled(tr(where), "$foreground-muted"),
+                Content.styled(clamp.evidence.text, "$foreground-muted"),
+            ]
+        super().__init__(clamp.arg, body)
+
+
+class HelpCard(TextCard):
+    """What this screen shows, its keys, and the words that it uses."""
+
+    def __init__(
+        self, view: View, about: Text, commands: Iterable[tuple[str, Command, bool]]
+    ) -> None:
+        body = [Content(tr(about)), Content("")]
+        for key, command, enabled in commands:
+            style = "" if enabled else "$foreground-muted"
+            head = Content.assemble(
+                fit((key, "bold $accent" if enabled else style), 5),
+                fit((tr(command.name(view)), style or "bold"), NAME),
+            )
+            body += hanging(head, (tr(command.help), style))
+        body += [Content(""), Content.styled(tr(t("Words")), "bold")]
+        for word, meaning in WORDS:
+            head = fit((tr(word), "bold"), 5 + NAME)
+            body += hanging(head, (tr(meaning), ""))
+        super().__init__(tr(t("Help")), body)
+
+
+def hanging(head: Content, text: tuple[str, str]) -> list[Content]:
+    """Return ``text`` wrapped beside its head, later lines below its first."""
+    indent = head.cell_length
+    lines = wrapped(text, WIDTH - indent)
+    return [Content.assemble(head, lines[0]), *(line.pad_left(indent) for line in lines[1:])]

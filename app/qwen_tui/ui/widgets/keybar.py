@@ -1,0 +1,105 @@
+"""The last line: the keys that do something now, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.reactive import var
+from textual.widget import Widget
+
+from qwen_tui.ui.commands import by_id
+from qwen_tui.ui.state import View
+from qwen_tui_profiles.text import tr
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.dom import DOMNode
+    from textual.screen import Screen
+
+    from qwen_tui.ui.commands import Command
+
+__all__ = ["KeyBar", "key_line"]
+
+KEEP_RANK = 90
+
+
+class KeyBar(Widget):
+    """One widget for the whole footer: a change of state costs one render, not a new DOM."""
+
+    DEFAULT_CSS = """
+    KeyBar {
+        height: 1;
+        background: $panel;
+        color: $text;
+        padding: 0 1;
+        text-wrap: nowrap;
+    }
+    """
+
+    view: var[View] = var(View, init=False)
+
+    def on_mount(self) -> None:
+        """Follow the screen's bindings."""
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, _: Screen[object]) -> None:
+        self.refresh()
+
+    def render(self) -> Content:
+        """Return the line."""
+        return key_line(self._active(), self.view, self.content_size.width)
+
+    def _active(self) -> list[tuple[str, Command]]:
+        known = by_id()
+        out: dict[str, tuple[str, Command]] = {}
+        for active in self.screen.active_bindings.values():
+            command = known.get(active.binding.id or "")
+            if command is None or not command.footer or not active.enabled:
+                continue
+            key = self.app.get_key_display(active.binding)
+            if command.id not in out or len(key) < len(out[command.id][0]):
+                out[command.id] = (key, command)
+        return sorted(out.values(), key=lambda item: item[1].rank)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Run the command under the pointer."""
+        event.stop()
+        start = self.gutter.left
+        for key, command in fitting(self._active(), self.view, self.content_size.width):
+            end = start + _item(key, command, self.view).cell_length
+            if start <= event.x < end:
+                await self.app.run_action(command.action, self._owner(command))
+                return
+            start = end + len(GAP)
+
+    def _owner(self, command: Command) -> DOMNode:
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == command.id:
+                return active.node
+        return self.screen
+
+
+GAP = "  "
+
+
+def fitting(active: list[tuple[str, Command]], view: View, width: int) -> list[tuple[str, Command]]:
+    """Return what fits in ``width`` cells; the highest ranks below 90 are left out first."""
+    shown = list(active)
+    while shown and _line(shown, view).cell_length > width:
+        optional = [item for item in shown if item[1].rank < KEEP_RANK] or shown
+        shown.remove(optional[-1])
+    return shown
+
+
+def key_line(active: list[tuple[str, Command]], view: View, width: int) -> Content:
+    """Return the keys in ``width`` cells."""
+    return _line(fitting(active, view, width), view)
+
+
+def _line(shown: list[tuple[str, Command]], view: View) -> Content:
+    return Content(GAP).join(_item(key, command, view) for key, command in shown)
+
+
+def _item(key: str, command: Command, view: View) -> Content:
+    return Content.assemble((key, "bold $accent"), " ", tr(command.name(view)))

@@ -1,0 +1,75 @@
+"""What the screens look like, cell by cell: frozen clock, scripted world. Reviewed like code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from qwen_tui.ui.app import ConsoleApp
+from support.console_pilot import settled, view_of
+from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, running, starting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.pilot import Pilot
+
+    from qwen_tui.services.console import GpuView
+    from qwen_tui.services.snapshots import ServerSnapshot
+
+    SnapCompare = Callable[..., bool]
+
+LINES = tuple(
+    f"[2026-11-29 13:02:{n:02d}] Decode batch, #running-req: 2, accept len: 3.{n}"
+    for n in range(30)
+)
+SCENES: dict[str, tuple[ServerSnapshot | None, GpuView]] = {
+    "stopped": (None, NO_GPU),
+    "starting": (starting(), ONE_GPU),
+    "running": (running(), ONE_GPU),
+    "demo": (running("demo-speed"), NO_GPU),
+    "died": (died(), ONE_GPU),
+}
+
+
+def compare(
+    snap_compare: SnapCompare, fake: FakeConsole, size: tuple[int, int], *keys: str
+) -> bool:
+    app = ConsoleApp(fake, clock=lambda: NOW)
+
+    async def ready(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: view_of(pilot).selected is not None)
+        await settled(pilot, lambda: view_of(pilot).log_total == fake.line_count)
+        await settled(pilot, lambda: len(app.view.series.of("running")) >= fake.expected_lives)
+        await pilot.press(*keys)
+        await pilot.pause()
+
+    return snap_compare(app, terminal_size=size, run_before=ready)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("scene", SCENES)
+def test_home(snap_compare: SnapCompare, scene: str, size: tuple[int, int]) -> None:
+    server, gpu = SCENES[scene]
+    lines = () if server is None else LINES
+    fake = FakeConsole(server, lines=lines, gpu=gpu)
+    assert compare(snap_compare, fake, size)
+
+
+def test_home_at_200x60(snap_compare: SnapCompare) -> None:
+    assert compare(snap_compare, FakeConsole(running(), lines=LINES), (200, 60))
+
+
+def test_swap_card(snap_compare: SnapCompare) -> None:
+    assert compare(snap_compare, FakeConsole(running(), lines=LINES), (80, 24), "s")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
+def test_doctor(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    assert compare(snap_compare, FakeConsole(gpu=NO_GPU), size, "d")
+
+
+def test_without_colour(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert compare(snap_compare, FakeConsole(running(), lines=LINES), (80, 24))
