@@ -80,7 +80,8 @@ class BootFollower:
             if smoke is None:
                 return None
             if smoke.ok:
-                self._note_ready(record, smoke)
+                if not await self._dying(watch):
+                    self._note_ready(record, smoke)
                 return None
             if smoke.starting:
                 await watch.wait(_SLOW_S)
@@ -122,6 +123,14 @@ class BootFollower:
             request.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await request
+
+    async def _dying(self, watch: ExitWatch) -> bool:
+        """Tell whether the engine announces its death although it answered; waits for the end."""
+        log = self._observer.log
+        if log is not None:
+            log.advance()
+        report = None if log is None else log.report
+        return report is not None and report.fatal is not None and await watch.wait(_DYING_S)
 
     async def _failed(self, smoke: Smoke, watch: ExitWatch) -> Text | None:
         """Give a dying engine the time to say why; after some attempts the boot has failed."""

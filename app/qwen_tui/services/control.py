@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.boot import BootFollower
 from qwen_tui.services.launch import api_key_of, launch, launched_profile, prepare
-from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopper import StopResult, nothing_to_stop, stop_run, sweep
 from qwen_tui_profiles.errors import LaunchError, ProfileError, StopError
@@ -159,6 +158,8 @@ class ServerControl:
         record = self._observer.record
         if record is None:
             return None
+        from qwen_tui.services.live import MetricPoller
+
         live = await MetricPoller(record.url, self.api_key()).poll()
         if live.running is None and live.queue is None:
             return None

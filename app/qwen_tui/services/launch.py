@@ -12,7 +12,7 @@ from qwen_tui.services.engines import resolve_interpreter
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.process import RUN_VARIABLE, boot_id, identify, seconds_since_boot
 from qwen_tui.services.runs import RunRecord
-from qwen_tui_profiles.errors import LaunchError, ProfileError
+from qwen_tui_profiles.errors import LaunchError, ProfileError, UsageError
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
 from qwen_tui_profiles.launch import build_launch, engine_arguments
 from qwen_tui_profiles.loader import load_profiles
@@ -42,8 +42,14 @@ def prepare(profile: EngineProfile, paths: Paths, *, interpreter: str | None = N
     Raises:
         EngineError: no interpreter with this engine.
         LaunchError: the model folder is missing.
+        UsageError: an interpreter was named for a profile that takes none.
     """
     if interpreter is not None:
+        if profile.simulated or isinstance(profile.launch, ContainerLaunch):
+            raise UsageError(
+                t("{profile} is not launched with a Python of your choice.", profile=profile.name),
+                t("Leave the interpreter out: this profile brings its own."),
+            )
         profile = replace(profile, launch=PythonLaunch(interpreter))
     engine = resolve_interpreter(profile, paths)
     _require_model(profile)

@@ -98,9 +98,12 @@ class HttpSmoke:
 
 
 _LIMIT_BYTES = 1 << 20
+# A few tokens: the first comes from the prefill alone, and some configurations die at the first
+# decode or verify step. One token is what counts.
+_TOKENS = 4
 _GENERATE: dict[str, object] = {
     "text": "1 2 3",
-    "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+    "sampling_params": {"max_new_tokens": _TOKENS, "temperature": 0},
 }
 
 
@@ -149,7 +152,7 @@ def _completion(models: Answer) -> dict[str, object]:
         name = listing["data"][0]["id"]
     except (ValueError, LookupError, TypeError):
         name = None
-    return {"model": name, "prompt": "1 2 3", "max_tokens": 1, "temperature": 0}
+    return {"model": name, "prompt": "1 2 3", "max_tokens": _TOKENS, "temperature": 0}
 
 
 def _tokens(body: bytes) -> int | None:

@@ -374,5 +374,5 @@ def _unwritable(folder: Path, error: OSError) -> ConfigError:
             path=str(folder),
             reason=error.strerror or type(error).__name__,
         ),
-        t("Make room or make it writable; nothing was started."),
+        t("Make room there, or make it readable and writable for this user."),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from qwen_tui.services.gpu import GpuSampler
+from qwen_tui.services.instants import instant
 from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.state import ServerState
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["STATUS_SCHEMA", "Status", "read_status"]
 
 STATUS_SCHEMA = "qwen-tui.status/1"
+_NVML_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,20 +110,19 @@ async def read_status(supervisor: ServerSupervisor, *, sample_s: float = 0.0) ->
             live = await poller.poll()
     record = supervisor.record
     predicted = None if record is None else _integer(record.prediction.get("kv_tokens"))
-    return Status(server, live, read_gpus(server), predicted)
+    return Status(server, live, await read_gpus(server.pid), predicted)
 
 
-def read_gpus(server: ServerSnapshot) -> tuple[GpuSnapshot, ...] | None:
-    """Return the GPUs; ``None`` when NVML cannot be asked."""
-    return None
-
-
-def instant(unix: float | None) -> str | None:
-    """Return a Unix time as UTC ISO 8601 with seconds."""
-    if unix is None:
+async def read_gpus(server_pid: int | None) -> tuple[GpuSnapshot, ...] | None:
+    """Return the GPUs; ``None`` when NVML cannot be asked or does not answer."""
+    sampler = GpuSampler(server_pid=lambda: server_pid, timeout_s=_NVML_S)
+    try:
+        gpus = await sampler.sample()
+    except TimeoutError:
         return None
-    moment = datetime.datetime.fromtimestamp(unix, datetime.UTC)
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    finally:
+        sampler.close()
+    return None if sampler.error is not None else gpus
 
 
 def _live(live: LiveSnapshot) -> dict[str, Any]:

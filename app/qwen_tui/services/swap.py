@@ -93,11 +93,12 @@ class Swap:
         self._options = options
         self._cancelled = asyncio.Event()
         self._committed = False
+        self._phase: str | None = None
         self._began = time.monotonic()
         self._queue: asyncio.Queue[SwapStep | None] = asyncio.Queue()
 
     def cancel(self) -> bool:
-        """Ask the swap to go back; False while the stop is under way, when it cannot."""
+        """Ask the swap to go back; False when it cannot: during the stop and the way back."""
         if self._committed:
             return False
         self._cancelled.set()
@@ -215,6 +216,8 @@ class Swap:
         if old is None:
             self._end(SwapOutcome.FAILED, failure, failed=True)
             return
+        # There is nothing to go back to from here.
+        self._committed = True
         self._cancelled.clear()
         self._say(SwapStepName.ROLL_BACK, t("Going back to {profile}.", profile=old.name))
         try:
@@ -270,7 +273,8 @@ class Swap:
         self._say(SwapStepName.STOP, progress.text)
 
     def _booting(self, snapshot: ServerSnapshot) -> None:
-        if snapshot.state is ServerState.STARTING:
+        if snapshot.state is ServerState.STARTING and snapshot.phase != self._phase:
+            self._phase = snapshot.phase
             self._say(
                 SwapStepName.START,
                 t("Booting: {phase}.", phase=snapshot.phase or "—"),

@@ -121,7 +121,8 @@ def _tell(snapshot: ServerSnapshot, seconds: float) -> None:
         say(snapshot.message)
     fatal = None if snapshot.report is None else snapshot.report.fatal
     if fatal is not None:
-        for evidence in fatal.evidence:
+        # The line that introduces a traceback says nothing by itself.
+        for evidence in (e for e in fatal.evidence if not e.text.endswith("call last):")):
             say(t("  line {line}: {text}", line=evidence.line or "—", text=evidence.text[:300]))
         if fatal.remedy is not None:
             say(t("  → {remedy}", remedy=fatal.remedy))

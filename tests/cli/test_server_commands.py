@@ -1,0 +1,253 @@
+"""up, down, status, logs and swap as a user types them, on the simulated engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from qwen_tui.services.paths import Paths
+from qwen_tui.services.process import identify
+from support.supervise import free_port, kill_all, processes_of, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROFILE = """\
+title = "Quick {name}"
+engine = "demo"
+mode = "{mode}"
+pair = "{pair}"
+port = {port}
+needs-gpu = false
+
+[args]
+context-length = 159776
+max-running-requests = 4
+max-mamba-cache-size = 8
+mamba-radix-cache-strategy = "extra_buffer_lazy"
+kv-cache-dtype = "fp8_e4m3"
+mem-fraction-static = 0.97
+speculative-algorithm = "EAGLE"
+speculative-num-steps = 5
+speculative-eagle-topk = 1
+speculative-num-draft-tokens = 6
+enable-metrics = true
+demo-load-seconds = {load}
+demo-drain-poll-seconds = 0.05
+demo-crash-seconds = 0.2
+{more}
+"""
+
+
+class Home:
+    """A home folder with two profiles, and the command line in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths = Paths(root / "config", root / "state", root / "cache")
+        self.port = free_port()
+        self.write("quick", "speed", "long")
+        self.write("long", "context", "quick")
+
+    def write(self, name: str, mode: str, pair: str, *, load: float = 0.0, more: str = "") -> None:
+        self.paths.profiles.mkdir(parents=True, exist_ok=True)
+        (self.paths.profiles / f"{name}.toml").write_text(
+            PROFILE.format(name=name, mode=mode, pair=pair, port=self.port, load=load, more=more)
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "qwen_tui", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "QWEN_TUI_HOME": str(self.root)},
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=50)
+        assert "Traceback" not in err
+        return process.returncode, out, err
+
+    def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        returned, out, err = self.run(*arguments, "--json")
+        assert returned == code, err
+        document = json.loads(out)
+        assert next(iter(document)) == "schema"
+        return document  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    kill_all(made.paths)
+
+
+def test_the_life_of_a_server(home: Home) -> None:
+    assert home.json("status")["state"] == "stopped"
+
+    code, out, err = home.run("up", "quick")
+    assert (code, out) == (0, "")
+    assert "simulated engine" in err
+    assert "one token was generated" in err
+    # SGLang's clamp: 8 slots at 4 a request.
+    assert "--max-running-requests: asked 4, got 2" in err
+
+    status = home.json("status")
+    assert status["schema"] == "qwen-tui.status/1"
+    assert (status["state"], status["ready"], status["profile"]) == ("running", True, "quick")
+    assert (status["engine"], status["url"]) == ("demo", f"http://127.0.0.1:{home.port}")
+    assert status["limits"]["max_running_requests"] == 2
+    clamp = next(c for c in status["asked_got"] if c["arg"] == "--max-running-requests")
+    assert (clamp["asked"], clamp["got"]) == (4, 2)
+    assert status["live"]["running"] == 0
+    assert status["live"]["ttfo_ms"] is None
+    assert status["prediction"]["error_pct"] is None
+    assert identify(status["pid"]) is not None
+
+    code, out, err = home.run("logs", "-n", "400")
+    assert code == 0
+    assert "The server is fired up and ready to roll!" in out
+
+    code, _, err = home.run("up", "long")
+    assert code == 1
+    assert f"pid {status['pid']}" in err
+
+    swapped = home.json("swap", "--yes")
+    assert (swapped["outcome"], swapped["server"]["profile"]) == ("swapped", "long")
+    assert swapped["server"]["ready"]
+
+    down = home.json("down")
+    assert (down["how"], down["killed"], down["port_free"]) == ("drained", [], True)
+    assert home.json("status")["state"] == "stopped"
+    assert not processes_of(home.paths)
+
+
+def test_a_boot_that_dies_says_why(home: Home) -> None:
+    home.write("quick", "speed", "long", more='demo-fault = "oom-load"')
+    up = home.json("up", "quick", code=1)
+    assert (up["state"], up["ready"]) == ("fatal", False)
+    assert up["fatal"]["class"] == "cuda_oom"
+    status = home.json("status", code=1)
+    assert status["fatal"]["class"] == "cuda_oom"
+    code, _, err = home.run("up", "quick")
+    assert code == 1
+    assert "Not ready" in err
+    assert not processes_of(home.paths)
+
+
+def test_a_death_at_the_first_token_is_a_failed_boot(home: Home) -> None:
+    home.write("quick", "speed", "long", more='demo-fault = "oom-first-token"\ndemo-token-ms = 150')
+    up = home.json("up", "quick", code=1)
+    assert (up["state"], up["ready"]) == ("fatal", False)
+    assert up["fatal"]["class"] == "cuda_oom"
+    assert not processes_of(home.paths)
+
+
+def test_interrupting_up_leaves_the_server_running(home: Home) -> None:
+    home.write("quick", "speed", "long", load=3.0)
+    process = home.start("up", "quick")
+    assert process.stderr is not None
+    assert "pid" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "the server goes on" in err
+    status = home.json("status")
+    assert status["state"] == "starting"
+    # Nobody follows the boot; whoever asks next completes it.
+    assert wait_until(lambda: home.json("status")["ready"], 15)
+
+
+def test_a_killed_up_loses_nothing(home: Home) -> None:
+    home.write("quick", "speed", "long", load=1.0)
+    process = home.start("up", "quick")
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.kill()
+    process.communicate()
+    assert wait_until(lambda: home.json("status")["ready"], 15)
+    assert home.json("down")["how"] == "drained"
+
+
+def test_logs_follow(home: Home) -> None:
+    home.write("quick", "speed", "long", load=1.0)
+    launcher = home.start("up", "quick")
+    assert wait_until(lambda: home.run("logs", "--path")[0] == 0)
+    follower = home.start("logs", "-f", "-n", "0")
+    assert follower.stdout is not None
+    try:
+        end = time.monotonic() + 20
+        for line in follower.stdout:
+            if "fired up" in line:
+                break
+            assert time.monotonic() < end
+    finally:
+        follower.send_signal(signal.SIGINT)
+        follower.communicate(timeout=10)
+        launcher.communicate(timeout=10)
+    assert follower.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["up", "no-such-profile"], 2, "no-such-profile"),
+        (["up", "quick", "--python", "/nowhere/python"], 2, "its own"),
+        (["up", "27b-int4-speed", "--python", "/nowhere/python"], 1, "/nowhere/python"),
+        (["down", "--timeout", "0"], 2, "--timeout"),
+        (["down", "--timeout", "soon"], 2, "--timeout"),
+        (["logs"], 2, "no engine log"),
+        (["logs", "-n", "-3"], 2, "--lines"),
+        (["swap"], 1, "Nothing runs"),
+        (["swap", "quick"], 2, "--yes"),
+        (["status", "--bogus"], 2, "--bogus"),
+    ],
+)
+def test_bad_input_is_one_line_and_starts_nothing(
+    home: Home, arguments: list[str], code: int, words: str
+) -> None:
+    returned, out, err = home.run(*arguments)
+    assert (returned, out) == (code, "")
+    assert words in err
+    assert not home.paths.runs.exists() or not list(home.paths.runs.iterdir())
+
+
+def test_a_taken_port_is_refused_before_the_boot(home: Home) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", home.port))
+        holder.listen()
+        code, _, err = home.run("up", "quick")
+    assert code == 1
+    assert f"Port {home.port} on 127.0.0.1 is taken by" in err
+    assert f"pid {os.getpid()}" in err
+
+
+def test_a_missing_model_folder_is_refused(home: Home) -> None:
+    (home.paths.profiles / "real.toml").write_text(
+        'title = "x"\nengine = "sglang"\nmode = "speed"\n'
+        f'[launch]\ninterpreter = "{sys.executable}"\n[model]\npath = "/nowhere/model"\n'
+    )
+    code, _, err = home.run("up", "real")
+    assert code in {1, 2}
+    assert "/nowhere/model" in err or "has no sglang" in err
+
+
+def test_a_state_folder_that_cannot_be_written(home: Home) -> None:
+    home.paths.state.write_text("not a folder")
+    code, _, err = home.run("up", "quick")
+    assert code == 2
+    assert str(home.paths.state) in err
+    home.paths.state.unlink()
