@@ -188,6 +188,8 @@ class Context:
     state_folder: str | None = None
     """Folder of our own state (run records, logs)."""
     cache_folder: str | None = None
+    configured: tuple[tuple[str, str], ...] = ()
+    """Interpreters that the user's settings name, each with where it is named."""
     terminal: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """What standard output is connected to; only the process of the user knows."""
     python: str = sys.executable
@@ -216,6 +218,7 @@ class Context:
             "cuda_probe": self.cuda_probe,
             "state_folder": self.state_folder,
             "cache_folder": self.cache_folder,
+            "configured": [list(pair) for pair in self.configured],
             "terminal": dict(self.terminal),
             "python": self.python,
         }
@@ -227,6 +230,7 @@ class Context:
         values["target"] = Target.from_json(values["target"])
         values["root"] = Path(values["root"])
         values["home"] = Path(values["home"])
+        values["configured"] = tuple((str(p), str(o)) for p, o in values["configured"])
         return cls(**values)
 
 

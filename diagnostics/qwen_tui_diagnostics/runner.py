@@ -216,9 +216,10 @@ async def _collect(
     groups: dict[str, list[Collector]] = {}
     for collector in collectors:
         groups.setdefault(collector.child, []).append(collector)
-    tasks = [
-        asyncio.create_task(_serve_child(run, group, timeout_s, queue)) for group in groups.values()
-    ]
+    tasks: list[asyncio.Task[None]] = []
+    for group in sorted(groups.values(), key=lambda members: members[0].last):
+        before = tuple(tasks) if group[0].last else ()
+        tasks.append(asyncio.create_task(_serve_child(run, group, timeout_s, queue, before)))
     complete = False
     try:
         for _ in range(len(collectors)):
@@ -232,8 +233,14 @@ async def _collect(
 
 
 async def _serve_child(
-    run: Run, collectors: Sequence[Collector], timeout_s: float | None, queue: asyncio.Queue[str]
+    run: Run,
+    collectors: Sequence[Collector],
+    timeout_s: float | None,
+    queue: asyncio.Queue[str],
+    before: Sequence[asyncio.Task[None]],
 ) -> None:
+    if before:
+        await asyncio.wait(before)
     pending = {collector.name: collector for collector in collectors}
     began = time.monotonic()
     limits = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,9 @@ class Environment:
     system_site: bool = False
     """It also sees the packages of its base installation, which were not read."""
     base: Path | None = None
-    distributions: dict[str, Distribution] = field(default_factory=dict)
+    """Folder of the interpreter that a virtual environment was made from."""
+    isolated: bool = False
+    """It does not see the packages in the user's home (a virtual environment)."""
 
 
 def environment_of(interpreter: Path) -> Environment | None:
@@ -76,6 +78,8 @@ def environment_of(interpreter: Path) -> Environment | None:
         site_folders=unique,
         system_site=(settings or {}).get("include-system-site-packages", "") == "true",
         base=Path(settings["home"]) if settings and "home" in settings else None,
+        isolated=settings is not None
+        and settings.get("include-system-site-packages", "") != "true",
     )
 
 

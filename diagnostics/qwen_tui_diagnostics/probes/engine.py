@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,19 @@ from qwen_tui_diagnostics.probes.dist_info import (
     environment_of,
     read_distributions,
 )
+from qwen_tui_diagnostics.probes.engine_build import build_facts
 from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.errors import InputError
+from qwen_tui_profiles.versions import satisfies
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qwen_tui_diagnostics.context import Context
     from qwen_tui_diagnostics.facts import Gathered
 
-__all__ = ["PACKAGES", "candidates", "collect"]
+__all__ = ["PACKAGES", "candidates", "collect", "first_install", "search"]
 
 ENGINES = ("sglang", "vllm")
 
@@ -31,6 +37,14 @@ PACKAGES = (
     "sglang", "vllm", "torch", "transformers", "triton", "sgl-kernel", "sglang-kernel",
     "flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache", "huggingface-hub", "hf-xet",
     "hf-transfer", "ninja", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "xgrammar",
+)  # fmt: skip
+
+_HOME_PATTERNS = (
+    "*venv*", "sglang*", "vllm*", "sglang*/.venv", "vllm*/.venv", ".venvs/*", "venvs/*",
+    ".virtualenvs/*", ".local/share/virtualenvs/*", "*conda*/envs/*", "miniforge*/envs/*",
+)  # fmt: skip
+_SYSTEM_PATTERNS = (
+    ("opt", "*"), ("opt", "*/.venv"), ("opt", "*conda*/envs/*"), ("/", "sgl-workspace/*/.venv"),
 )  # fmt: skip
 
 ASK_LIMIT_S = 10.0
@@ -42,86 +56,172 @@ _ASK = (
 )
 
 
-def candidates(context: Context) -> list[tuple[Path, str]]:
-    """Return the interpreters that may hold the engine, in order, and where each comes from."""
+def candidates(context: Context) -> Iterator[tuple[Path, str]]:
+    """Yield the interpreters that may hold the engine, in the order of a launch, with their origin.
+
+    The launch itself (``services.engines``) searches in the same order.
+    """
     target, env = context.target, context.env
     if target.interpreter is not None:
         # Named by the user or the profile: nothing else is searched.
-        return [(_program(target.interpreter, context), "named")]
-    listed: list[tuple[Path, str]] = []
+        yield _program(target.interpreter, context), "named"
+        return
+    for path, origin in context.configured:
+        yield _program(path, context), origin
+    yield Path(context.python), "this interpreter"
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if env.get(variable):
-            listed.append((Path(env[variable]) / "bin/python", variable))
-    listed.append((Path.cwd() / ".venv/bin/python", "./.venv"))
+            yield Path(env[variable]) / "bin/python", variable
+    yield Path.cwd() / ".venv/bin/python", "./.venv"
+    if context.state_folder:
+        for folder in _folders(Path(context.state_folder), "engines/*"):
+            yield folder / "bin/python", "qwen-tui engine"
+    for pattern in _HOME_PATTERNS:
+        for folder in _folders(context.home, pattern):
+            yield folder / "bin/python", str(folder)
+    for root, pattern in _SYSTEM_PATTERNS:
+        for folder in _folders(context.path(root), pattern):
+            yield folder / "bin/python", str(folder)
     for engine in ENGINES if target.engine is None else (target.engine,):
         script = shutil.which(engine, path=env.get("PATH"))
         interpreter = None if script is None else _shebang(Path(script))
         if interpreter is not None:
-            listed.append((interpreter, f"the command {engine} on PATH"))
-    if context.state_folder:
-        environments = Path(context.state_folder).parent
-        for pattern in ("engines/*/bin/python", "*/engines/*/bin/python"):
-            listed += [(path, "qwen-tui engine") for path in sorted(environments.glob(pattern))]
-    listed.append((Path(context.python), "qwen-tui's own"))
-    for name in ("python3", "python"):
-        found = shutil.which(name, path=env.get("PATH"))
-        if found is not None:
-            listed.append((Path(found), f"{name} on PATH"))
-    return listed
+            yield interpreter, f"{engine} on PATH"
 
 
 def collect(context: Context, found: Gathered) -> None:
-    """Gather ``engine.*``: every interpreter with an engine, and the packages of the first."""
+    """Gather ``engine.*``: every interpreter with an engine, and the build of the first."""
     if context.target.simulated:
         found.lack("engine", SkipReason.NOT_APPLICABLE, "the simulated engine is built in")
         return
+    found_here, looked, missing = search(context)
+    if missing is not None:
+        found.put("engine.named_missing", str(missing))
+    found.put("engine.looked_at", looked)
+    installs = [_install(context, item) for item in found_here]
+    if found_here:
+        chosen = found_here[0]
+        installs[0] |= build_facts(
+            context, chosen.engine, chosen.packages, chosen.environment.site_folders
+        )
+        installs[0] |= _python_facts(context, chosen)
+    found.put("engine.installs", installs)
+
+
+def first_install(context: Context) -> Path | None:
+    """Return the interpreter that a launch would use, or ``None``."""
+    found, _, _ = search(context)
+    return found[0].interpreter if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One interpreter that has an engine."""
+
+    interpreter: Path
+    origin: str
+    engine: str
+    environment: Environment
+    packages: dict[str, Distribution]
+
+
+def search(context: Context) -> tuple[list[Found], list[str], Path | None]:
+    """Look at every candidate.
+
+    Returns:
+        Those with an engine, best first; the interpreters looked at; a named one that is missing.
+    """
     wanted = (context.target.engine,) if context.target.engine in ENGINES else ENGINES
     seen: set[Path] = set()
-    installs: list[dict[str, Any]] = []
+    sites: set[Path] = set()
+    found: list[Found] = []
     looked: list[str] = []
+    missing: Path | None = None
     for interpreter, origin in candidates(context):
         # Not resolved: a virtual environment's python is a link to its base.
         place = Path(os.path.abspath(interpreter))  # noqa: PTH100
         if place in seen:
             continue
         seen.add(place)
-        if not os.access(place, os.X_OK):
-            if origin == "named":
-                found.put("engine.named_missing", str(interpreter))
+        if not os.access(place, os.X_OK) or not place.is_file():
+            missing = place if origin == "named" else missing
             continue
         looked.append(str(place))
         environment = _environment(context, place)
         if environment is None:
             continue
         packages = read_distributions(environment.site_folders, PACKAGES)
-        if any(engine in packages for engine in wanted):
-            installs.append(_install(place, origin, environment, packages))
-    found.put("engine.looked_at", looked)
-    found.put("engine.installs", installs)
+        engine = next((name for name in wanted if name in packages), None)
+        if engine is None:
+            continue
+        # Several names may lead to one environment.
+        site = Path(packages[engine].folder).resolve()
+        if site not in sites:
+            sites.add(site)
+            found.append(Found(place, origin, engine, environment, packages))
+    return sorted(found, key=lambda item: not _fits(context, item)), looked, missing
 
 
-def _install(
-    interpreter: Path, origin: str, environment: Environment, packages: dict[str, Distribution]
-) -> dict[str, Any]:
+def _fits(context: Context, item: Found) -> bool:
+    """Among discovered engines, one that the profile is written for comes first."""
+    wanted = context.target.engine_versions
+    named = {"named", *(origin for _, origin in context.configured)}
+    if wanted is None or item.origin in named:
+        return True
+    try:
+        return satisfies(item.packages[item.engine].version, wanted)
+    except InputError:
+        return False
+
+
+def _install(context: Context, item: Found) -> dict[str, Any]:
+    distribution = item.packages[item.engine]
+    folder = item.interpreter.parent
     install: dict[str, Any] = {
-        "interpreter": str(interpreter),
-        "origin": origin,
-        "site_folders": [str(folder) for folder in environment.site_folders],
-        "packages": {name: found.version for name, found in packages.items()},
+        "interpreter": str(item.interpreter),
+        "origin": item.origin,
+        "engine": item.engine,
+        "version": distribution.version,
+        "packages": {name: package.version for name, package in item.packages.items()},
+        "requires": [r for r in distribution.requires if "extra ==" not in r],
+        "ninja": os.access(folder / "ninja", os.X_OK),
     }
-    if environment.python is not None:
-        install["python"] = list(environment.python)
-    for engine in ENGINES:
-        if engine in packages:
-            distribution = packages[engine]
-            install.setdefault("engine", engine)
-            install["requires"] = list(distribution.requires)
-            for name in ("commit", "url", "editable"):
-                value = getattr(distribution, name)
-                if value:
-                    install[name] = value
-            break
+    if item.environment.python is not None:
+        install["python"] = list(item.environment.python)
+    for name in ("commit", "url", "editable"):
+        value = getattr(distribution, name)
+        if value:
+            install[name] = value
     return install
+
+
+def _python_facts(context: Context, item: Found) -> dict[str, Any]:
+    """Whether ``Python.h`` is there, and which packages of the user's own folder get in the way."""
+    environment = item.environment
+    if environment.python is None:
+        return {}
+    version = f"python{environment.python[0]}.{environment.python[1]}"
+    prefixes = [item.interpreter.parent.parent]
+    if environment.base is not None:
+        prefixes.append(environment.base.parent)
+    prefixes.append(item.interpreter.resolve().parent.parent)
+    facts: dict[str, Any] = {
+        "python_h": any((p / "include" / version / "Python.h").exists() for p in prefixes)
+    }
+    user_site = context.home / ".local/lib" / version / "site-packages"
+    isolated = environment.isolated or bool(context.child_env.get("PYTHONNOUSERSITE"))
+    facts["user_site"] = not isolated
+    if not isolated:
+        shadows = read_distributions([user_site], ("torch", "flashinfer-python", "transformers"))
+        facts["user_site_shadows"] = sorted(shadows)
+    return facts
+
+
+def _folders(root: Path, pattern: str) -> list[Path]:
+    try:
+        return [folder for folder in sorted(root.glob(pattern)) if (folder / "bin").is_dir()]
+    except OSError:
+        return []
 
 
 def _environment(context: Context, interpreter: Path) -> Environment | None:

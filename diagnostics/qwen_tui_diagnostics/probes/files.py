@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.foreign import clean
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["first_line", "read_text", "try_text"]
 
 _LIMIT_BYTES = 4 * 1024 * 1024
+_PIECE_BYTES = 65536
 
 
 def read_text(path: Path) -> str:
@@ -20,8 +22,17 @@ def read_text(path: Path) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        return file.read(_LIMIT_BYTES).decode("utf-8", "replace")
+    parts: list[bytes] = []
+    left = _LIMIT_BYTES
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # In small pieces: the kernel allocates what is asked for when a sysctl is read.
+        while left > 0 and (part := os.read(descriptor, min(left, _PIECE_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts).decode("utf-8", "replace")
 
 
 def try_text(path: Path) -> str | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.probes.files import read_text
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.plan.headers import has_weights, read_stored_sizes
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -39,6 +42,7 @@ def collect(context: Context, found: Gathered) -> None:
         found.put("model.partial", sorted(f.name for f in folder.rglob("*.incomplete"))[:_SHOWN])
         _index(folder, sizes, found)
     _config(folder, found)
+    _stored(folder, found)
     found.put("model.tokenizer", any((folder / name).is_file() for name in _TOKENIZERS))
     with found.attempt("model.links_outside"):
         root = folder.resolve()
@@ -84,3 +88,16 @@ def _config(folder: Path, found: Gathered) -> None:
             else None,
         }
         found.put("model.config", {k: v for k, v in values.items() if v is not None})
+        # The memory plan is arithmetic over the whole document.
+        found.put("model.document", config)
+
+
+def _stored(folder: Path, found: Gathered) -> None:
+    """Add up the tensors by part, from the headers alone; the memory plan needs them."""
+    if not has_weights(folder):
+        found.lack("model.stored", SkipReason.NOT_APPLICABLE, "no weights there")
+        return
+    try:
+        found.put("model.stored", asdict(read_stored_sizes(folder)))
+    except (QwenTuiError, OSError) as error:
+        found.lack("model.stored", SkipReason.UNSUPPORTED, clean(str(error))[:200])
