@@ -13,7 +13,7 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["ServerTarget", "add_target_arguments", "resolve_target"]
+__all__ = ["ServerTarget", "add_target_arguments", "resolve_target", "resolve_targets"]
 
 KEY_VARIABLE = "QWEN_TUI_API_KEY"
 """Where the key is looked for when ``--api-key-env`` is not given."""
@@ -29,10 +29,15 @@ class ServerTarget:
     """Main PID when the server is ours."""
 
 
-def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--url`` and ``--api-key-env``."""
+def add_target_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Declare ``--url`` (more than one with ``several``) and ``--api-key-env``."""
     parser.add_argument(
-        "--url", metavar="URL", help=tr(t("the server's address (default: the one we run)"))
+        "--url",
+        metavar="URL",
+        action="append" if several else "store",
+        help=tr(t("the server's address; may be given several times"))
+        if several
+        else tr(t("the server's address (default: the one we run)")),
     )
     parser.add_argument(
         "--api-key-env",
@@ -53,9 +58,19 @@ def resolve_target(args: argparse.Namespace) -> ServerTarget:
     Raises:
         UsageError: the named variable is not set, or no server is known.
     """
+    return resolve_targets(args)[0]
+
+
+def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
+    """Return the servers to talk to, at least one.
+
+    Raises:
+        UsageError: the named variable is not set, or no server is known.
+    """
     key = _key(args.api_key_env)
     if args.url:
-        return ServerTarget(args.url, key)
+        urls = args.url if isinstance(args.url, list) else [args.url]
+        return [ServerTarget(url, key) for url in urls]
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.supervisor import ServerSupervisor
 
@@ -65,7 +80,7 @@ def resolve_target(args: argparse.Namespace) -> ServerTarget:
             t("No server of ours is known, and no address was given."),
             t("Give --url http://HOST:PORT, or start one with `qwen-tui up`."),
         )
-    return ServerTarget(snapshot.url, key, snapshot.pid)
+    return [ServerTarget(snapshot.url, key, snapshot.pid)]
 
 
 def _key(name: str | None) -> str | None:

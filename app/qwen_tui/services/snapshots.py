@@ -73,8 +73,11 @@ class LatencySummary:
     p90_ms: float | None = None
     p99_ms: float | None = None
     mean_ms: float | None = None
-    open_above_ms: float | None = None
-    """A percentile at this value means "at least": it lies in the histogram's open last bucket."""
+    p50_bucket_ms: tuple[float, float | None] | None = None
+    """The histogram bucket that p50 lies in: all that is really known; ``None`` = no upper end.
+
+    SGLang's first TTFT bucket is 0 to 100 ms: a p50 of 50 ms there means "below 100 ms"."""
+    p95_bucket_ms: tuple[float, float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,7 +268,10 @@ class ProbeResult:
     outcome: str = "ok"
     """How it ended, for machines: ``ok``, ``empty``, ``only_reasoning``, ``wrong_answer``,
     ``refused``, ``error_in_stream``, ``no_done``, ``cut``, ``timeout``, ``no_stream``,
-    ``no_answer``."""
+    ``no_answer``, ``not_applicable``; of a boundary probe also ``too_small`` (less fits than
+    said), ``not_refused`` (more was taken) and ``unhealthy`` (afterwards)."""
+    detail: Text | None = None
+    """What was found besides times: the boundary, the picture's answer."""
     chunks: int | None = None
     """Chunks that carried tokens; with speculation fewer than tokens."""
     chunk_gap_p50_ms: float | None = None

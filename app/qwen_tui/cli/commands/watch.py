@@ -1,96 +1,118 @@
-"""``qwen-tui watch``: live figures as JSON lines or for a terminal, one line a snapshot."""
+"""``qwen-tui watch``: live figures of one or more servers, a line or a JSON document a snapshot."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from qwen_tui.services.snapshots import LiveSnapshot
+    from collections.abc import AsyncGenerator
 
-SCHEMA = "qwen-tui.live/1"
+    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot
+
+_GPU_INTERVAL_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     from qwen_tui.cli.target import add_target_arguments
 
-    add_target_arguments(parser)
+    add_target_arguments(parser, several=True)
     parser.add_argument("--json", action="store_true", help=tr(t("one JSON document a line")))
+    parser.add_argument(
+        "--textfile",
+        type=Path,
+        metavar="FILE",
+        help=tr(t("keep FILE up to date for Prometheus' node_exporter (name it *.prom)")),
+    )
     parser.add_argument(
         "--count",
         type=_positive,
         metavar="N",
         help=tr(t("end after N snapshots (default: go on until interrupted)")),
     )
+    parser.add_argument("--no-gpu", action="store_true", help=tr(t("do not ask NVML")))
 
 
 def run(args: argparse.Namespace) -> int:
     """Watch until interrupted; 1 when no snapshot ever had figures."""
-    from qwen_tui.cli.target import resolve_target
+    from qwen_tui.cli.target import resolve_targets
 
-    target = resolve_target(args)
-    return asyncio.run(_watch(args, target.url, target.api_key))
+    targets = resolve_targets(args)
+    watch = _Watch(
+        [t.url for t in targets],
+        targets[0].api_key,
+        targets[0].pid,
+        as_json=args.json,
+        textfile=args.textfile,
+    )
+    return asyncio.run(watch.go(args.count, with_gpu=not args.no_gpu))
 
 
-async def _watch(args: argparse.Namespace, url: str, api_key: str | None) -> int:
-    from qwen_tui.services.live import MetricPoller
+@dataclass(slots=True)
+class _Watch:
+    urls: list[str]
+    api_key: str | None
+    pid: int | None
+    as_json: bool
+    textfile: Path | None
+    gpus: tuple[GpuSnapshot, ...] | None = None
+    latest: dict[str, LiveSnapshot] = field(default_factory=dict)
 
-    seen = False
-    left: int | None = args.count
-    async for snapshot in MetricPoller(url, api_key).stream():
-        seen = seen or snapshot.error is None
-        if args.json:
-            print(json.dumps(live_json(snapshot, url), ensure_ascii=False), flush=True)
+    async def go(self, count: int | None, *, with_gpu: bool) -> int:
+        from qwen_tui.services.live.context import LiveContext
+        from qwen_tui.services.live.fleet import Fleet
+
+        fleet = Fleet(self.urls, self.api_key, context=lambda: LiveContext(gpus=self.gpus or ()))
+        sampling = asyncio.create_task(self._sample_gpus()) if with_gpu else None
+        seen = False
+        stream = fleet.stream()
+        try:
+            async with contextlib.aclosing(stream):
+                async for item in stream:
+                    self.latest = fleet.latest
+                    seen = seen or item.snapshot.error is None
+                    self._show(item.url, item.snapshot)
+                    if count is not None:
+                        count -= 1
+                        if count <= 0:
+                            break
+        finally:
+            if sampling is not None:
+                sampling.cancel()
+        return 0 if seen else 1
+
+    async def _sample_gpus(self) -> None:
+        from qwen_tui.services.gpu import GpuSampler
+
+        stream: AsyncGenerator[tuple[GpuSnapshot, ...], None] = GpuSampler(
+            server_pid=lambda: self.pid
+        ).stream(_GPU_INTERVAL_S)
+        async with contextlib.aclosing(stream):
+            async for sample in stream:
+                self.gpus = sample or None
+
+    def _show(self, url: str, snapshot: LiveSnapshot) -> None:
+        if self.textfile is not None:
+            from qwen_tui.services.live.textfile import exposition_text, write_textfile
+
+            write_textfile(self.textfile, exposition_text(self.latest, self.gpus or ()))
+            if not self.as_json:
+                return
+        if self.as_json:
+            from qwen_tui.services.live.document import live_json
+
+            print(json.dumps(live_json(snapshot, url, self.gpus), ensure_ascii=False), flush=True)
         else:
-            print(_line(snapshot), flush=True)
-        if left is not None:
-            left -= 1
-            if left <= 0:
-                break
-    return 0 if seen else 1
-
-
-def live_json(snapshot: LiveSnapshot, url: str | None) -> dict[str, object]:
-    """Return the ``qwen-tui.live/1`` document, in English. Unknown is null."""
-    ttft = snapshot.ttft
-    return {
-        "schema": SCHEMA,
-        "url": url,
-        "at": round(snapshot.at, 3),
-        "source": snapshot.source,
-        "stale_s": _round(snapshot.stale_s),
-        "error": None if snapshot.error is None else str(snapshot.error),
-        "running": snapshot.running,
-        "queue": snapshot.queue,
-        "kv_used": _round(snapshot.kv_used, 4),
-        "kv_used_tokens": snapshot.kv_used_tokens,
-        "kv_tokens": snapshot.kv_tokens,
-        "mamba_used": _round(snapshot.mamba_used, 4),
-        "mamba_used_slots": snapshot.mamba_used_slots,
-        "mamba_slots": snapshot.mamba_slots,
-        "decode_tok_s": _round(snapshot.decode_tok_s),
-        "prefill_tok_s": _round(snapshot.prefill_tok_s),
-        "accept_length": _round(snapshot.accept_length),
-        "draft_tokens": snapshot.draft_tokens,
-        "cache_hit_rate": _round(snapshot.cache_hit_rate, 4),
-        "window_s": _round(snapshot.window_s),
-        "ttft_ms": None
-        if ttft is None
-        else {
-            "p50": _round(ttft.p50_ms),
-            "p95": _round(ttft.p95_ms),
-            "window_s": _round(ttft.window_s),
-            "n": ttft.n,
-        },
-        "max_running_requests": snapshot.max_running_requests,
-        "context_usable": snapshot.context_usable,
-        "bound_by": None if snapshot.bound_by is None else str(snapshot.bound_by),
-    }
+            name = f"{url}  " if len(self.urls) > 1 else ""
+            print(name + _line(snapshot), flush=True)
 
 
 def _line(snapshot: LiveSnapshot) -> str:
@@ -98,7 +120,7 @@ def _line(snapshot: LiveSnapshot) -> str:
         age = "" if snapshot.stale_s is None else tr(t(" ({s:.0f} s old)", s=snapshot.stale_s))
         return f"{snapshot.source}: {tr(snapshot.error)}{age}"
     ttft = snapshot.ttft
-    return tr(
+    line = tr(
         t(
             "running {running}  waiting {queue}  KV {kv}  decode {decode} tok/s  "
             "accept {accept}  hit {hit}  TTFT p50 {p50} p95 {p95} ms",
@@ -112,18 +134,22 @@ def _line(snapshot: LiveSnapshot) -> str:
             p95=_show(None if ttft is None else ttft.p95_ms, ",.0f"),
         )
     )
+    if snapshot.bound_by is not None:
+        line += "  · " + tr(snapshot.bound_by)
+    for alarm in snapshot.alarms:
+        line += f"\n  {alarm.severity.value.upper()} {tr(alarm.text)}"
+    return line
 
 
 def _show(value: float | None, form: str) -> str:
     return "—" if value is None else format(value, form)
 
 
-def _round(value: float | None, digits: int = 3) -> float | None:
-    return None if value is None else round(value, digits)
-
-
 def _positive(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(tr(t("must be 1 or more")))
+        raise argparse.ArgumentTypeError(tr(t("must be a whole number, 1 or more")))
     return value

@@ -1,5 +1,6 @@
 """Live figures of a serving engine: poll, recognise, window, explain (see ``figures``)."""
 
+from qwen_tui.services.live.context import LiveContext
 from qwen_tui.services.live.poller import MetricPoller, Pace
 
-__all__ = ["MetricPoller", "Pace"]
+__all__ = ["LiveContext", "MetricPoller", "Pace"]

@@ -84,6 +84,7 @@ SGLANG: Final = Engine(
         Gauge("mamba_used_slots", ("sglang:mamba_used_tokens",), note="slots; 0.5.12.."),
         Gauge("mamba_free_slots", ("sglang:mamba_available_tokens",), note="slots; 0.5.12.."),
         Gauge("mamba_evictable_slots", ("sglang:mamba_evictable_tokens",), note="0.5.12.."),
+        Gauge("decode_seq_tokens", ("sglang:decode_sum_seq_lens",), note="of running requests"),
         Gauge("accept_length_last", ("sglang:spec_accept_length",), over="max"),
         Gauge("draft_steps", ("sglang:spec_num_steps",), over="max", note="0.5.13.."),
         Gauge("draft_tokens", ("sglang:spec_num_draft_tokens",), over="max", note="0.5.13.."),
@@ -106,6 +107,16 @@ SGLANG: Final = Engine(
         Counter("prefix_device", ("sglang:prefill_effective_tokens_total",), _mode("device_hit")),
         Counter("prefix_host", ("sglang:prefill_effective_tokens_total",), _mode("host_hit")),
         Counter("prefix_storage", ("sglang:prefill_effective_tokens_total",), _mode("storage_hit")),
+        # Summed over requests; with one request at a time it is the prefill's wall time.
+        Counter(
+            "prefill_sample_s",
+            ("sglang:per_stage_req_latency_seconds_sum",),
+            (("stage", "prefill_forward"),),
+            "0.5.4..",
+        ),
+        Counter(
+            "prefill_sample_tokens", ("sglang:realtime_tokens_total",), _mode("prefill_compute")
+        ),
         Counter("scheduler_idle_s", ("sglang:scheduler_idle_seconds_total",), note="1 s steps"),
         Counter("scheduler_cpu_s", ("sglang:scheduler_process_cpu_seconds_total",)),
         Counter("graph_none", ("sglang:cuda_graph_passes_total",), _mode("decode_none")),
@@ -113,6 +124,15 @@ SGLANG: Final = Engine(
     ),
     histograms=(
         Histogram("ttft", ("sglang:time_to_first_token_seconds",)),
+        # Up to 0.5.22 a request that does not stream reports its first *batch* of about 50 tokens
+        # as the first token (upstream PR 23215, PR 38600; seen in a 0.5.17 recording; the label
+        # came with 0.5.17, the cure is in 0.5.23).
+        Histogram(
+            "ttft_streaming", ("sglang:time_to_first_token_seconds",), (("is_streaming", "true"),)
+        ),
+        Histogram(
+            "ttft_whole", ("sglang:time_to_first_token_seconds",), (("is_streaming", "false"),)
+        ),
         Histogram("itl", ("sglang:inter_token_latency_seconds",), note="per token"),
         Histogram("e2e", ("sglang:e2e_request_latency_seconds",)),
         Histogram("queue_time", ("sglang:queue_time_seconds",), note="0.5.4.."),
@@ -167,6 +187,9 @@ VLLM: Final = Engine(
             (("source", "local_compute"),),
             "0.16.0..",
         ),
+        # Both at request end, so that they belong together; computed tokens from 0.13.0.
+        Counter("prefill_sample_s", ("vllm:request_prefill_time_seconds_sum",)),
+        Counter("prefill_sample_tokens", ("vllm:request_prefill_kv_computed_tokens_sum",)),
         Counter("verify_steps", ("vllm:spec_decode_num_drafts_total",)),
         Counter("drafted", ("vllm:spec_decode_num_draft_tokens_total",)),
         Counter("accepted", ("vllm:spec_decode_num_accepted_tokens_total",)),
@@ -181,7 +204,6 @@ VLLM: Final = Engine(
         Histogram("e2e", ("vllm:e2e_request_latency_seconds",)),
         Histogram("queue_time", ("vllm:request_queue_time_seconds",)),
         Histogram("tpot", ("vllm:request_time_per_output_token_seconds",), note="0.11.2.."),
-        Histogram("prefill_time", ("vllm:request_prefill_time_seconds",)),
     ),
     boot_marks=("process_start_time_seconds",),
 )

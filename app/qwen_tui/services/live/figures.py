@@ -1,129 +1,217 @@
-"""From readings and windows to the figures that people see. Every definition stands here, once."""
+"""From readings and windows to the snapshot that people see."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.snapshots import LiveSnapshot
+from qwen_tui.services.live.alarms import AlarmBoard
+from qwen_tui.services.live.bound import find_bound
+from qwen_tui.services.live.evidence import Evidence
+from qwen_tui.services.live.measures import live_window
+from qwen_tui.services.live.windows import WINDOWS_S
+from qwen_tui.services.snapshots import LiveSnapshot, LiveWindow, ReplicaSnapshot
+from qwen_tui_profiles.errors import InputError
+from qwen_tui_profiles.text import t
+from qwen_tui_profiles.versions import Version
 
 if TYPE_CHECKING:
+    from qwen_tui.services.live.context import LiveContext
     from qwen_tui.services.live.normalise import Reading
     from qwen_tui.services.live.serverinfo import ServerLimits
     from qwen_tui.services.live.windows import History, Window
+    from qwen_tui.services.snapshots import ProbeResult
+    from qwen_tui_profiles.text import Text
 
-__all__ = ["FigureMaker", "accept_length", "decode_tok_s", "hit_rate"]
+__all__ = ["FigureMaker"]
 
-MAIN_WINDOW_S = 60.0
-"""The window of the figures on the main screen."""
-_SPEED_WINDOW_S = 10.0
-"""Speeds change faster than rates: a minute would hide a slow-down."""
+_SPEED, _MAIN = 0, 1
+"""Places in ``windows``: 10 s for speeds (a minute would hide a slow-down), 1 min for rates."""
+_PEAKS = ("decode_tok_s", "prefill_tok_s", "running", "queue", "kv_used", "mamba_used")
+_LEAST_TOKENS_FOR_PEAK = 30
+_TTFT_RIGHT_SINCE = Version.parse("0.5.23")
+"""First SGLang known to time requests that do not stream right (see the catalogue)."""
 
 
+@dataclass(slots=True)
 class FigureMaker:
-    """Makes snapshots; keeps nothing but what a person asked to be remembered (peaks)."""
+    """Makes snapshots; remembers only what outlives one: peaks and alarms."""
+
+    _peaks: dict[str, float] = field(default_factory=dict)
+    _alarms: AlarmBoard = field(default_factory=AlarmBoard)
+
+    def forget(self) -> None:
+        """Start again: the engine restarted."""
+        self._peaks = {}
+        self._alarms = AlarmBoard()
+
+    def note_probe(self, result: ProbeResult, at: float) -> None:
+        """Take a probe's accept length into the alarms."""
+        self._alarms.note_probe(result, at)
 
     def snapshot(
-        self, reading: Reading, history: History, limits: ServerLimits, *, at: float
+        self,
+        reading: Reading,
+        history: History,
+        limits: ServerLimits,
+        context: LiveContext,
+        *,
+        at: float,
+        windowed: bool = True,
     ) -> LiveSnapshot:
-        """Return everything known after one scrape."""
+        """Return everything known after one scrape.
+
+        Args:
+            reading: The scrape.
+            history: What came before it.
+            limits: What the server says of itself.
+            context: What others know (GPUs, clamps).
+            at: Unix time of the scrape.
+            windowed: False = a single look without a past: rates are those since the start.
+        """
         gauges = reading.gauges
-        main = history.window(MAIN_WINDOW_S)
-        speed = history.window(_SPEED_WINDOW_S)
-        kv_tokens = _whole(gauges.get("kv_tokens"))
-        kv_used_tokens = _whole(gauges.get("kv_used_tokens"))
+        drafts = _draft_tokens(reading, limits)
+        ttft_key, note = _ttft_key(reading, history, limits)
+        raw = [history.window(s) for s in WINDOWS_S]
+        start = history.since_start()
+        windows = tuple(
+            LiveWindow(0.0)
+            if w is None
+            else live_window(w, reading.engine, draft_tokens=drafts, ttft_key=ttft_key)
+            for w in (*raw, start)
+        )
+        main = windows[_MAIN] if windowed or raw[_MAIN] is not None else windows[-1]
+        speed = windows[_SPEED]
+        running, queue = _requests(reading, raw[_SPEED], history)
+        kv_tokens, kv_used_tokens = (
+            _whole(gauges.get("kv_tokens")),
+            _whole(gauges.get("kv_used_tokens")),
+        )
         slots = _mamba_slots(reading, limits)
-        running, queue = _requests(reading, history)
-        return LiveSnapshot(
+        accept, accept_share = _accept(reading, limits, main, raw[_SPEED], drafts)
+        snapshot = LiveSnapshot(
             at=at,
             source=reading.engine,
             running=running,
             queue=queue,
             kv_used=_kv_used(reading, kv_used_tokens, kv_tokens),
             kv_used_tokens=kv_used_tokens,
-            kv_tokens=kv_tokens if kv_tokens is not None else limits.kv_tokens,
+            kv_tokens=_kv_tokens(reading, limits),
             mamba_used=gauges.get("mamba_used") if slots else None,
             mamba_used_slots=_whole(gauges.get("mamba_used_slots")) if slots else None,
             mamba_slots=slots,
-            decode_tok_s=decode_tok_s(speed, running),
-            prefill_tok_s=None,
-            accept_length=accept_length(reading, main, limits),
-            draft_tokens=_draft_tokens(reading, limits),
-            cache_hit_rate=hit_rate(main),
-            window_s=_seconds(main),
-            ttft=main.latency("ttft") if main is not None else None,
+            decode_tok_s=None if running == 0 else speed.decode_tok_s,
+            prefill_tok_s=main.prefill_tok_s,
+            accept_length=accept,
+            draft_tokens=drafts,
+            cache_hit_rate=main.cache_hit_rate,
+            window_s=main.window_s or 0.0,
+            ttft=main.ttft,
             max_running_requests=limits.max_running_requests,
             context_usable=_context_usable(reading, limits),
+            windows=windows,
+            kv_evictable_tokens=_whole(gauges.get("kv_evictable_tokens")),
+            mamba_evictable_slots=_whole(gauges.get("mamba_evictable_slots")) if slots else None,
+            hicache_used_tokens=_whole(gauges.get("hicache_used_tokens")),
+            hicache_tokens=_whole(gauges.get("hicache_tokens")) or None,
+            draft_steps=(_whole(gauges.get("draft_steps")) or None) if drafts else None,
+            accept_rate=accept_share,
+            energy_j_per_1k=main.energy_j_per_1k,
+            models=reading.models or ((limits.model,) if limits.model else ()),
+            engine_version=limits.version,
+            replicas=tuple(
+                ReplicaSnapshot(
+                    rank, _whole(g.get("running")), _whole(g.get("queue")), g.get("kv_used")
+                )
+                for rank, g in sorted(reading.replicas.items())
+            )
+            if len(reading.replicas) > 1
+            else (),
+            boots=history.boots,
+            notes=() if note is None else (note,),
+        )
+        evidence = Evidence(
+            snapshot, reading, limits, context, raw[_SPEED], raw[_MAIN], raw[_MAIN + 1]
+        )
+        bound = find_bound(evidence)
+        self._note_peaks(snapshot, raw[_SPEED])
+        return replace(
+            snapshot,
+            bound=bound,
+            bound_by=None if bound is None else bound.text,
+            alarms=self._alarms.update(evidence),
+            peaks=MappingProxyType(dict(self._peaks)),
         )
 
+    def _note_peaks(self, snapshot: LiveSnapshot, speed: Window | None) -> None:
+        for name in _PEAKS:
+            value = getattr(snapshot, name)
+            if value is None:
+                continue
+            if name == "decode_tok_s" and (
+                speed is None or (speed.get("busy_tokens") or 0) < _LEAST_TOKENS_FOR_PEAK
+            ):
+                continue  # a handful of tokens is no speed to remember
+            self._peaks[name] = max(self._peaks.get(name, value), value)
 
-def hit_rate(window: Window | None) -> float | None:
-    """Return cached ÷ prompt tokens over the window, 0 to 1; None without prompts.
 
-    SGLang counts both when a request ends; while none has ended, its live prefill counters tell
-    the same of the prompts admitted so far. The engine's own gauge is the last batch: never used.
-    """
-    if window is None:
+def _ttft_key(reading: Reading, history: History, limits: ServerLimits) -> tuple[str, Text | None]:
+    """Choose the samples of TTFT that can be trusted, and say what was left out."""
+    start = history.since_start()
+    if reading.engine != "sglang" or start is None:
+        return "ttft", None
+    whole = start.distributions.get("ttft_whole")
+    if whole is None or whole.counts[-1] <= 0:
+        return "ttft", None
+    version = _version(limits.version)
+    if version is not None and version >= _TTFT_RIGHT_SINCE:
+        return "ttft", None
+    return "ttft_streaming", t(
+        "TTFT counts streaming requests only: SGLang before 0.5.23 times the others at about "
+        "their 50th token."
+    )
+
+
+def _version(text: str | None) -> Version | None:
+    try:
+        return None if text is None else Version.parse(text)
+    except InputError:
         return None
-    rate = window.ratio("prefix_hits", "prefix_queries")  # vLLM
-    if rate is None and window.get("prompt_tokens"):
-        # SGLang makes the counter when the first cached token comes: absent means none.
-        rate = (window.get("cached_tokens") or 0.0) / (window.get("prompt_tokens") or 1.0)
-        if window.get("prefix_queries") is not None:
-            rate = None  # vLLM with the cache off: nothing was asked for
-    if rate is None and window.get("prefilled") is not None:
-        cached = window.get("prefill_cached") or 0.0
-        everything = cached + (window.get("prefilled") or 0.0)
-        rate = cached / everything if everything > 0 else None
-    return None if rate is None else min(1.0, max(0.0, rate))
 
 
-def decode_tok_s(window: Window | None, running: int | None) -> float | None:
-    """Return generated tokens ÷ time in which tokens were generated; None while nothing decodes.
-
-    The engine's throughput gauge keeps its last value when idle, so it is not used.
-    """
-    if window is None or running == 0:
-        return None
-    for kind in ("busy", "edge"):
-        tokens, seconds = window.get(f"{kind}_tokens"), window.get(f"{kind}_s")
-        if tokens and seconds and tokens > 0 and seconds > 0.05:
-            return tokens / seconds
-    return None
-
-
-def accept_length(reading: Reading, window: Window | None, limits: ServerLimits) -> float | None:
-    """Return tokens per verify step with the bonus token, pooled; None without speculation.
-
-    From counters over the window where the engine has them, else the engine's own last interval.
-    """
-    if window is not None:
-        drafts = window.get("verify_steps")
-        if reading.engine == "vllm":
-            accepted = window.get("accepted")
-            return 1 + accepted / drafts if drafts and accepted is not None else None
-        tokens = window.get("output_tokens")
-        if drafts and tokens:
-            # Every request's first token comes from its prefill, not from a verify step.
-            return max(1.0, (tokens - (window.get("requests") or 0.0)) / drafts)
-    if reading.engine != "sglang" or not _speculates(reading, limits):
-        return None
+def _accept(
+    reading: Reading,
+    limits: ServerLimits,
+    main: LiveWindow,
+    speed: Window | None,
+    drafts: int | None,
+) -> tuple[float | None, float | None]:
+    """Return accept length and rate: from counters, else the engine's interval if it is fresh."""
+    if main.accept_length is not None:
+        return main.accept_length, main.accept_rate
+    if reading.engine != "sglang" or drafts is None or speed is None:
+        return None, None
+    # The gauge keeps its last value when nothing decodes.
     last = reading.gauges.get("accept_length_last")
-    return last if last and last >= 1 else None
-
-
-def _speculates(reading: Reading, limits: ServerLimits) -> bool:
-    if limits.speculative is not None:
-        return limits.speculative
-    return (reading.gauges.get("draft_steps") or reading.gauges.get("accept_length_last") or 0) > 0
+    if not last or last < 1 or not speed.get("decoded"):
+        return None, None
+    return last, min(1.0, (last - 1) / (drafts - 1)) if drafts > 1 else None
 
 
 def _draft_tokens(reading: Reading, limits: ServerLimits) -> int | None:
-    if not _speculates(reading, limits):
+    """Return the draft tokens a step as SGLang counts them; ``None`` without speculation."""
+    gauge = _whole(reading.gauges.get("draft_tokens"))
+    if limits.speculative is False:
         return None
-    return limits.draft_tokens or _whole(reading.gauges.get("draft_tokens")) or None
+    if limits.speculative is None and not gauge and not reading.gauges.get("accept_length_last"):
+        return None
+    return gauge or limits.draft_tokens or None
 
 
-def _requests(reading: Reading, history: History) -> tuple[int | None, int | None]:
+def _requests(
+    reading: Reading, speed: Window | None, history: History
+) -> tuple[int | None, int | None]:
     """Return running and queued requests; the engine's HTTP server overrules a stale gauge.
 
     SGLang refreshes these gauges at prefill and decode log lines only, so they can show a request
@@ -137,6 +225,14 @@ def _requests(reading: Reading, history: History) -> tuple[int | None, int | Non
     return running, queue
 
 
+def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:
+    found = _whole(reading.gauges.get("kv_tokens"))
+    if found is None:
+        text = reading.info.get("kv_cache_size_tokens", "")  # vLLM 0.24.0..
+        found = int(text) if text.isdigit() else None
+    return limits.kv_tokens if found is None else found
+
+
 def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | None:
     if used is not None and total:
         return min(1.0, used / total)
@@ -147,15 +243,13 @@ def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | N
 
 
 def _mamba_slots(reading: Reading, limits: ServerLimits) -> int | None:
-    """Return all state slots; None for a model without recurrent state."""
-    gauges = reading.gauges
-    parts = [
-        gauges.get(k) for k in ("mamba_used_slots", "mamba_free_slots", "mamba_evictable_slots")
-    ]
-    if all(p is not None for p in parts):
-        total = sum(p for p in parts if p is not None)
-        return round(total) or None
-    return limits.mamba_slots
+    """Return all state slots; ``None`` for a model without recurrent state."""
+    names = ("mamba_used_slots", "mamba_free_slots", "mamba_evictable_slots")
+    parts = [reading.gauges.get(name) for name in names]
+    known = [p for p in parts if p is not None]
+    if len(known) == len(parts):
+        return round(sum(known)) or None
+    return limits.mamba_slots or None
 
 
 def _context_usable(reading: Reading, limits: ServerLimits) -> int | None:
@@ -165,11 +259,7 @@ def _context_usable(reading: Reading, limits: ServerLimits) -> int | None:
     if not context or not pool:
         return None
     # SGLang keeps 6 tokens back: max_req_input_len = min(context_len, pool of a replica) - 6.
-    return max(0, int(min(context, pool / reading.replicas)) - 6)
-
-
-def _seconds(window: Window | None) -> float:
-    return MAIN_WINDOW_S if window is None or window.seconds is None else window.seconds
+    return max(0, int(min(context, pool / max(1, len(reading.replicas)))) - 6)
 
 
 def _whole(value: float | None) -> int | None:

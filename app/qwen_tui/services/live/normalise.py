@@ -33,6 +33,7 @@ _HTTP_ACTIVE = "sglang:http_requests_active"
 _GENERATING = frozenset(
     {"/generate", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"}
 )
+_OF_REPLICAS = frozenset({"running", "queue", "kv_used"})
 _EXTRA = frozenset({_PER_POSITION, _VLLM_INFO, _HTTP_ACTIVE})
 
 
@@ -58,8 +59,8 @@ class Reading:
     boot: tuple[float, ...] = ()
     """Fingerprint of this boot of the engine; empty when it exports none."""
     models: tuple[str, ...] = ()
-    replicas: int = 1
-    """Data-parallel replicas seen in the labels."""
+    replicas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Gauges of each data-parallel replica by its rank; one entry without data parallelism."""
     http_active: int | None = None
     """Generation requests open at the engine's HTTP server right now (SGLang)."""
     info: Mapping[str, str] = field(default_factory=dict)
@@ -220,14 +221,20 @@ def _models(samples: Mapping[str, list[Sample]], engine: Engine) -> tuple[str, .
     return tuple(names)
 
 
-def _replicas(samples: Mapping[str, list[Sample]], engine: Engine) -> int:
-    running = _pick(samples, engine.gauges[0].names)
-    ranks = {
-        labels.get("dp_rank", labels.get("engine", ""))
-        for s in running
-        if (labels := dict(s.labels))
-    }
-    return max(1, len(ranks))
+def _replicas(samples: Mapping[str, list[Sample]], engine: Engine) -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = {}
+    for row in engine.gauges:
+        if row.key not in _OF_REPLICAS:
+            continue
+        by_rank: dict[str, list[Sample]] = {}
+        for sample in _pick(samples, row.names):
+            labels = dict(sample.labels)
+            by_rank.setdefault(labels.get("dp_rank", labels.get("engine", "")), []).append(sample)
+        for rank, found in by_rank.items():
+            value = _gauge({row.names[0]: found}, row)
+            if value is not None:
+                out.setdefault(clean(rank)[:40], {})[row.key] = value
+    return out
 
 
 def _http_active(found: list[Sample] | None) -> int | None:

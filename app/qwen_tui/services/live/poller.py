@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.live.context import LiveContext
 from qwen_tui.services.live.exposition import Exposition, ExpositionParser
 from qwen_tui.services.live.figures import FigureMaker
 from qwen_tui.services.live.http1 import Answer, FetchError, Target, get
+from qwen_tui.services.live.loads import PrefillClock, read_prefill_clock
 from qwen_tui.services.live.normalise import normalise, wanted_names
 from qwen_tui.services.live.serverinfo import ServerLimits, read_models, read_server_info
 from qwen_tui.services.live.windows import History
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from qwen_tui.services.live.normalise import Reading
+    from qwen_tui.services.snapshots import ProbeResult
 
 __all__ = ["MetricPoller", "Pace"]
 
@@ -40,6 +43,8 @@ class Pace:
     back_off_max_s: float = 10.0
     limits_s: float = 300.0
     """How often ``/server_info`` is read again."""
+    loads_s: float = 5.0
+    """How often SGLang's ``/v1/loads`` is read while there is work (it has the prefill clock)."""
     limit_bytes: int = 4 * 1024 * 1024
     piece: int = 256 * 1024
     """Text is parsed in pieces of this size, with a turn of the event loop between them."""
@@ -57,8 +62,18 @@ class MetricPoller:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        context: Callable[[], LiveContext] = LiveContext,
     ) -> None:
         """Prepare to poll ``url``; nothing is sent yet.
+
+        Args:
+            url: Base URL of the server.
+            api_key: Sent as a bearer token.
+            pace: How often, how long, how much.
+            clock: Monotonic seconds.
+            wall: Unix seconds.
+            sleep: Waits.
+            context: Asked at every scrape for what others know (GPU samples, clamps of the boot).
 
         Raises:
             UsageError: ``url`` is not an address.
@@ -81,13 +96,17 @@ class MetricPoller:
         self._limits_at: float | None = None
         self._quiet = 0
         self._failures = 0
+        self._context = context
+        self._prefill: PrefillClock | None = None
+        self._prefill_at: float | None = None
+        self._has_loads = True
+        self._scraped_at: float | None = None
 
     async def stream(self) -> AsyncGenerator[LiveSnapshot, None]:
         """Yield a snapshot after every attempt, for ever."""
         while True:
             started = self._clock()
-            snapshot = await self.poll()
-            yield snapshot
+            yield await self._attempt(windowed=True)
             await self._sleep(max(0.0, self.wait_s() - (self._clock() - started)))
 
     def wait_s(self) -> float:
@@ -98,10 +117,21 @@ class MetricPoller:
         return pace.busy_s if self._quiet < pace.linger else pace.idle_s
 
     async def poll(self) -> LiveSnapshot:
-        """Make one attempt and return what is known after it; raises nothing about the peer."""
+        """Make one attempt and return what is known after it; raises nothing about the peer.
+
+        The first look has no window yet: its rates are those since the engine's start
+        (``window_s`` is 0 then).
+        """
+        return await self._attempt(windowed=False)
+
+    def note_probe(self, result: ProbeResult) -> None:
+        """Let the alarms compare a probe with the earlier ones of its kind."""
+        self._figures.note_probe(result, self._wall())
+
+    async def _attempt(self, *, windowed: bool) -> LiveSnapshot:
         try:
             answer = await self._get("/metrics")
-            snapshot = await self._read(answer)
+            snapshot = await self._read(answer, windowed=windowed)
         except FetchError as error:
             self._failures += 1
             snapshot = self._stale(error.message)
@@ -117,7 +147,7 @@ class MetricPoller:
             headers=self._headers,
         )
 
-    async def _read(self, answer: Answer) -> LiveSnapshot:
+    async def _read(self, answer: Answer, *, windowed: bool) -> LiveSnapshot:
         now = self._clock()
         if answer.status != 200:
             self._failures = 0
@@ -132,15 +162,56 @@ class MetricPoller:
                 source="other",
                 error=t("This server exports no figures of SGLang or vLLM."),
             )
+        context = self._context()
+        await self._note_prefill(reading.engine, now)
+        self._note_energy(context, reading, now)
         restarted = self.history.feed(reading, now)
         if restarted:
             self.limits, self._limits_at = ServerLimits(), None
+            self._prefill, self._prefill_at, self._has_loads = None, None, True
+            self._figures.forget()
         self.reading = reading
-        self._last_good = now
+        self._last_good = self._scraped_at = now
         await self._refresh_limits(reading.engine, now)
-        snapshot = self._figures.snapshot(reading, self.history, self.limits, at=self._wall())
-        self._quiet = 0 if self._working(reading) else self._quiet + 1
+        snapshot = self._figures.snapshot(
+            reading, self.history, self.limits, context, at=self._wall(), windowed=windowed
+        )
+        self._quiet = 0 if self._working(snapshot) else self._quiet + 1
         return snapshot
+
+    async def _note_prefill(self, engine: str, now: float) -> None:
+        """Read the scheduler's prefill clock now and then while there is work."""
+        if engine != "sglang" or not self._has_loads or self._quiet > 1:
+            return
+        if self._prefill_at is not None and now - self._prefill_at < self._pace.loads_s:
+            return
+        self._prefill_at = now
+        try:
+            answer = await self._get("/v1/loads?include=core")
+        except FetchError:
+            return
+        clock = read_prefill_clock(answer.body) if answer.status == 200 else None
+        if clock is None:
+            self._has_loads = False
+            return
+        last, self._prefill = self._prefill, clock
+        if last is not None and clock.tokens >= last.tokens and clock.seconds >= last.seconds:
+            self.history.add("prefill_busy_tokens", clock.tokens - last.tokens)
+            self.history.add("prefill_busy_s", clock.seconds - last.seconds)
+
+    def _note_energy(self, context: LiveContext, reading: Reading, now: float) -> None:
+        """Integrate the power of the server's GPUs over the intervals in which tokens came."""
+        last = self.reading
+        if last is None or self._scraped_at is None or not context.gpus:
+            return
+        ours = [g for g in context.gpus if g.memory_ours_bytes] or list(context.gpus)
+        watts = [g.power_w for g in ours]
+        seconds = now - self._scraped_at
+        grown = _total(reading, "decoded") - _total(last, "decoded")
+        if grown <= 0 or seconds > 10 or any(w is None for w in watts):
+            return
+        self.history.add("energy_j", sum(w for w in watts if w is not None) * seconds)
+        self.history.add("energy_tokens", grown)
 
     async def _parse(self, body: bytes) -> Exposition:
         """Parse in pieces, so that a huge answer never holds the event loop."""
@@ -156,8 +227,13 @@ class MetricPoller:
                 await asyncio.sleep(0)
         return out
 
-    def _working(self, reading: Reading) -> bool:
-        if (reading.gauges.get("queue") or 0) > 0 or (reading.http_active or 0) > 0:
+    def _working(self, snapshot: LiveSnapshot) -> bool:
+        """Tell whether there is work: something waits, or a counter moved since the last scrape.
+
+        Not by SGLang's gauge of open HTTP requests: in 0.5.23 it was seen to stay above zero after
+        streams had ended.
+        """
+        if (snapshot.queue or 0) > 0:
             return True
         window = self.history.window(0.0)
         return window is None or any(
@@ -215,3 +291,7 @@ class MetricPoller:
             return LiveSnapshot(at=self._wall(), source="unknown", error=error)
         age = None if self._last_good is None else self._clock() - self._last_good
         return replace(last, stale_s=age, error=error)
+
+
+def _total(reading: Reading, key: str) -> float:
+    return sum(reading.counters.get(key, {}).values())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["quantile"]
+__all__ = ["bucket_of", "quantile"]
 
 
 def quantile(q: float, bounds: Sequence[float], counts: Sequence[float]) -> float | None:
@@ -44,3 +44,17 @@ def quantile(q: float, bounds: Sequence[float], counts: Sequence[float]) -> floa
             return floor + (bound - floor) * max(0.0, rank - below) / (count - below)
         below, lower = count, bound
     return None
+
+
+def bucket_of(value: float | None, bounds: Sequence[float]) -> tuple[float, float | None] | None:
+    """Return the bucket that a quantile lies in: all that is really known of it.
+
+    The upper end is None in the open last bucket ("at least").
+    """
+    if value is None or len(bounds) < 2:
+        return None
+    finite = [b for b in bounds if not math.isinf(b)]
+    if value >= finite[-1]:
+        return finite[-1], None
+    index = next(i for i, bound in enumerate(finite) if value <= bound)
+    return (finite[index - 1] if index else 0.0), finite[index]

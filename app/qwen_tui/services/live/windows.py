@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.live.quantiles import quantile
+from qwen_tui.services.live.quantiles import bucket_of, quantile
 from qwen_tui.services.snapshots import LatencySummary
 
 if TYPE_CHECKING:
@@ -79,6 +79,12 @@ class Window:
             seconds = quantile(q, found.bounds, found.counts)
             return None if seconds is None else seconds * 1000
 
+        def within(q: float) -> tuple[float, float | None] | None:
+            bucket = bucket_of(quantile(q, found.bounds, found.counts), found.bounds)
+            if bucket is None:
+                return None
+            return bucket[0] * 1000, None if bucket[1] is None else bucket[1] * 1000
+
         n = found.counts[-1]
         mean = found.total / n * 1000 if found.total == found.total else None  # NaN: no sum
         return LatencySummary(
@@ -89,7 +95,8 @@ class Window:
             p90_ms=at(0.90),
             p99_ms=at(0.99),
             mean_ms=mean,
-            open_above_ms=found.bounds[-2] * 1000 if len(found.bounds) > 1 else None,
+            p50_bucket_ms=within(0.50),
+            p95_bucket_ms=within(0.95),
         )
 
 
@@ -147,6 +154,10 @@ class History:
             {k: _minus(v, start.distributions.get(k)) for k, v in end.distributions.items()},
         )
 
+    def last_interval_s(self) -> float | None:
+        """Return the time between the last two scrapes."""
+        return None if len(self._marks) < 2 else self._marks[-1].at - self._marks[-2].at
+
     def since_start(self) -> Window | None:
         """Return the totals of this boot, as the engine itself counts from zero.
 
@@ -183,10 +194,11 @@ class History:
             kind, busy = "busy", seconds
         else:
             kind, busy = "edge", seconds if exact is None else exact
-        self._add(f"{kind}_tokens", tokens)
-        self._add(f"{kind}_s", busy)
+        self.add(f"{kind}_tokens", tokens)
+        self.add(f"{kind}_s", busy)
 
-    def _add(self, key: str, amount: float) -> None:
+    def add(self, key: str, amount: float) -> None:
+        """Add to a total of our own (energy, prefill time); seen with the next scrape."""
         self._watched[key] = self._watched.get(key, 0.0) + amount
 
 

@@ -36,6 +36,8 @@ class Kind:
     """Words of which the answer must hold one (lower case); empty = any text will do."""
     wants_tool: str | None = None
     """Name of the function that must be called."""
+    wants_vision: bool = False
+    """Only for servers that take pictures."""
     timeout_s: float = 120.0
 
 
@@ -116,6 +118,12 @@ _WEATHER_TOOL: Final = {
     },
 }
 
+# Where the answer is not the point, thinking would only make it longer; templates that do not know
+# the switch ignore it.
+_NO_THINKING: Final = MappingProxyType(
+    {"temperature": 0, "chat_template_kwargs": {"enable_thinking": False}}
+)
+
 _ROWS: Final = (
     Kind("prose", t("free prose"), _prose, 384),
     Kind("code", t("code"), _code, 512, MappingProxyType({"temperature": 0})),
@@ -127,14 +135,15 @@ _ROWS: Final = (
         MappingProxyType({"temperature": 0, "tools": [_WEATHER_TOOL], "tool_choice": "auto"}),
         wants_tool="get_weather",
     ),
-    Kind("long", t("long prompt"), _long, 64, MappingProxyType({"temperature": 0}), timeout_s=300),
+    Kind("long", t("long prompt"), _long, 64, _NO_THINKING, timeout_s=300),
     Kind(
         "image",
         t("picture"),
         _image,
         256,
-        MappingProxyType({"temperature": 0}),
+        _NO_THINKING,
         accept=frozenset({"red"}),
+        wants_vision=True,
     ),
 )
 

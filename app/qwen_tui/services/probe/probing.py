@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import shlex
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.live.http1 import FetchError, Target, get
-from qwen_tui.services.live.serverinfo import read_models
-from qwen_tui.services.probe.kinds import KINDS, Kind
-from qwen_tui.services.probe.reading import StreamFigures, read_stream
-from qwen_tui.services.probe.stream import chat_body, record_chat
+from qwen_tui.services.live.http1 import FetchError, Target
+from qwen_tui.services.probe.boundary import probe_boundary
+from qwen_tui.services.probe.kinds import KINDS
+from qwen_tui.services.probe.ownmark import fill_from_counters, take_mark
+from qwen_tui.services.probe.reading import read_stream
+from qwen_tui.services.probe.served import find_served, has_vision
+from qwen_tui.services.probe.stream import CHAT_PATH, chat_body, record_chat
 from qwen_tui.services.snapshots import ProbeResult
 from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from qwen_tui.services.probe.kinds import Kind
+    from qwen_tui.services.probe.reading import StreamFigures
 
-__all__ = ["Served", "find_served", "kind_names", "probe"]
+__all__ = ["BOUNDARY", "curl_command", "kind_names", "probe"]
 
-_MODELS_TIMEOUT_S = 5.0
-_MODELS_LIMIT = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What ``/v1/models`` says."""
-
-    model: str
-    sglang: bool
-    """The server names itself SGLang, so its extra request fields may be used."""
-    max_model_len: int | None
+BOUNDARY = "boundary"
 
 
-def kind_names() -> Sequence[str]:
+def kind_names() -> tuple[str, ...]:
     """Return the names of all kinds of probe."""
-    return tuple(KINDS)
+    return (*KINDS, BOUNDARY)
 
 
 async def probe(
@@ -52,62 +45,73 @@ async def probe(
     Raises:
         UsageError: ``url`` is not an address or ``kind`` is not known.
     """
-    row = KINDS.get(kind)
-    if row is None:
+    if kind not in kind_names():
         raise UsageError(
             t("There is no kind of probe called {kind}.", kind=repr(kind)),
             t("Kinds: {kinds}.", kinds=", ".join(kind_names())),
         )
     target = Target.parse(url)
     try:
-        # Also warms our own code and the path to the server before the clock starts.
-        served = await find_served(target, api_key=api_key)
-        body = chat_body(
-            served.model if model is None else model,
-            row.messages(),
-            max_tokens=row.max_tokens,
-            sglang=served.sglang,
-            extra=dict(row.extra),
-        )
-        recording = await record_chat(target, body, api_key=api_key, timeout_s=row.timeout_s)
+        if kind == BOUNDARY:
+            served = await find_served(target, api_key=api_key)
+            return await probe_boundary(target, served, api_key=api_key)
+        return await _chat(target, KINDS[kind], api_key=api_key, model=model)
     except FetchError as error:
-        return _failed(kind, error.message, "no_answer")
+        return _without_figures(kind, error.message, "no_answer")
+
+
+async def _chat(
+    target: Target, kind: Kind, *, api_key: str | None, model: str | None
+) -> ProbeResult:
+    # These also warm our own code and the path to the server before the clock starts.
+    served = await find_served(target, api_key=api_key)
+    if kind.wants_vision and await has_vision(target, api_key=api_key) is False:
+        return _without_figures(
+            kind.name, t("This server takes no pictures: it has no vision tower."), "not_applicable"
+        )
+    mark = await take_mark(target) if served.sglang else None
+    body = chat_body(
+        served.model if model is None else model,
+        kind.messages(),
+        max_tokens=kind.max_tokens,
+        sglang=served.sglang,
+        extra=dict(kind.extra),
+    )
+    recording = await record_chat(target, body, api_key=api_key, timeout_s=kind.timeout_s)
     figures = read_stream(recording)
-    return _result(row, figures)
+    await fill_from_counters(target, mark, figures)
+    return _result(kind, figures)
 
 
-async def find_served(target: Target, *, api_key: str | None) -> Served:
-    """Ask ``/v1/models`` for the model's name.
+def curl_command(
+    url: str, kind: str, model: str, *, key_variable: str | None = None, sglang: bool = True
+) -> str:
+    """Return the probe's request as a shell command; the key stays in its variable.
 
     Raises:
-        FetchError: no answer, or one without a model.
+        UsageError: the kind is not known, or not one request.
     """
-    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-    answer = await get(
-        target,
-        "/v1/models",
-        timeout_s=_MODELS_TIMEOUT_S,
-        limit_bytes=_MODELS_LIMIT,
-        headers=headers,
+    row = KINDS.get(kind)
+    if row is None:
+        raise UsageError(
+            t("There is no single request behind {kind}.", kind=repr(kind)),
+            t("Kinds: {kinds}.", kinds=", ".join(KINDS)),
+        )
+    body = chat_body(
+        model, row.messages(), max_tokens=row.max_tokens, sglang=sglang, extra=dict(row.extra)
     )
-    if answer.status in {401, 403}:
-        raise FetchError(
-            "unauthorized",
-            t("The server at {url} wants an API key.", url=target.url),
-            t("Give it with --api-key-env NAME."),
-        )
-    name, context = read_models(answer.body)
-    if answer.status != 200 or name is None:
-        raise FetchError(
-            "malformed",
-            t(
-                "{url}/v1/models answered {status} and names no model.",
-                url=target.url,
-                status=answer.status,
-            ),
-            t("Check that the address is the engine's HTTP port."),
-        )
-    return Served(name, b'"owned_by":"sglang"' in answer.body.replace(b" ", b""), context)
+    text = json.dumps(json.loads(body), ensure_ascii=False)
+    command = [
+        "curl",
+        "-N",
+        Target.parse(url).url + CHAT_PATH,
+        "-H",
+        "Content-Type: application/json",
+    ]
+    quoted = [shlex.quote(part) for part in command]
+    if key_variable is not None:
+        quoted += ["-H", f'"Authorization: Bearer ${{{key_variable}}}"']
+    return " ".join([*quoted, "-d", shlex.quote(text)])
 
 
 def _result(kind: Kind, figures: StreamFigures) -> ProbeResult:
@@ -152,7 +156,7 @@ def _check(kind: Kind, figures: StreamFigures) -> tuple[str, Text | None]:
     return "ok", None
 
 
-def _failed(kind: str, error: Text, outcome: str) -> ProbeResult:
+def _without_figures(kind: str, error: Text, outcome: str) -> ProbeResult:
     return ProbeResult(
         ttft_ms=None,
         ttfo_ms=None,

@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from qwen_tui.services.live.http1 import Answer, Connection, Target, read_answer
+from qwen_tui.services.live.http1 import Answer, Connection, FetchError, Target, read_answer
+from qwen_tui_profiles.text import t
 
-__all__ = ["Recording", "SseEvent", "chat_body", "record_chat", "sse_events"]
+__all__ = ["Recording", "SseEvent", "chat_body", "post_json", "record_chat", "sse_events"]
 
 CHAT_PATH = "/v1/chat/completions"
 _LIMIT_BYTES = 32 * 1024 * 1024
@@ -94,6 +95,35 @@ async def record_chat(
         )
     finally:
         connection.close()
+
+
+async def post_json(
+    target: Target,
+    path: str,
+    document: dict[str, Any],
+    *,
+    api_key: str | None = None,
+    timeout_s: float = 60.0,
+) -> Answer:
+    """Post a JSON document and return the whole answer.
+
+    Raises:
+        FetchError: no connection, no complete answer in time, or not HTTP.
+    """
+    body = json.dumps(document, separators=(",", ":")).encode()
+    recording = await record_chat(target, body, api_key=api_key, timeout_s=timeout_s, path=path)
+    if not recording.in_time or not recording.answer.complete:
+        raise FetchError(
+            "timeout" if not recording.in_time else "cut",
+            t(
+                "{url}{path} gave no complete answer within {seconds} s.",
+                url=target.url,
+                path=path,
+                seconds=f"{timeout_s:g}",
+            ),
+            t("The server may be overloaded or stopped; its log tells."),
+        )
+    return recording.answer
 
 
 def sse_events(pieces: tuple[tuple[float, bytes], ...]) -> list[SseEvent]:
