@@ -20,4 +20,8 @@ COMMANDS: dict[str, tuple[str, Text]] = {
     "logs": ("logs", t("the engine's log")),
     "swap": ("swap", t("swap between the speed and the context profile, or to any other")),
     "doctor": ("doctor", t("what would stop a launch, before it costs a boot")),
+    "explain-log": (
+        "explain_log",
+        t("what an engine log says: asked and got, memory, cause of death"),
+    ),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.findings import Value
 
-__all__ = ["Arguments", "parse_argv", "parse_repr"]
+__all__ = ["parse_argv", "parse_repr"]
 
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[({]|[\])}]|,|[^'"\[\](){},]+|['"]""", re.DOTALL
@@ -25,15 +25,14 @@ _TOKEN = re.compile(
 _KEYWORD = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*")
 _MEMBER = re.compile(r"""\s*(?P<quote>['"])(?P<name>[\w.-]+)(?P=quote)\s*:\s*""")
 _MAX_FIELDS = 2000
+_QUOTED = re.compile(r"""['"]([^'"]{4,})['"]""")
 
-Arguments = "Mapping[str, Value]"
 
-
-def parse_repr(text: str) -> dict[str, Value]:
+def parse_repr(text: str, secrets: set[str] | None = None) -> dict[str, Value]:
     """Parse ``Name(a=1, b='x', …)`` or ``{'a': 1, …}``; what cannot be read is left out.
 
-    Nested values stay text. Values of secret names read as :data:`REDACTED`. A field that the
-    input's end cuts is left out.
+    Nested values stay text. Values of secret names read as :data:`REDACTED`; ``secrets`` collects
+    what they were. A field that the input's end cuts is left out.
     """
     start = re.match(r"\s*(?:[\w.]+\(|\{)", text)
     if start is None:
@@ -44,11 +43,18 @@ def parse_repr(text: str) -> dict[str, Value]:
         if match is None or len(found) >= _MAX_FIELDS:
             continue
         name = match["name"]
-        value = _literal(piece[match.end() :].strip())
-        if is_secret_name(name) and value is not None:
+        raw = piece[match.end() :].strip()
+        value = _literal(raw)
+        if _secret(name) and value is not None:
+            if secrets is not None:
+                secrets.update(_QUOTED.findall(raw))
             value = REDACTED
         found[name] = value
     return found
+
+
+def _secret(name: str) -> bool:
+    return is_secret_name(name) or is_secret_name(name.removesuffix("s"))
 
 
 def _pieces(text: str, start: int) -> Iterator[str]:
@@ -159,7 +165,7 @@ def parse_argv(argv: Sequence[str], engine: str | None) -> dict[str, Value]:
         field = canonical(name, engine)
         if value is True and field.startswith("no_"):
             field, value = field.removeprefix("no_"), False
-        found[field] = REDACTED if is_secret_name(name) else value
+        found[field] = REDACTED if _secret(name) else value
     return found
 
 

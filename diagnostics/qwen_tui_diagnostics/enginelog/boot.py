@@ -23,6 +23,7 @@ __all__ = ["Boot", "Load", "Pool"]
 
 _ORDER = {phase: index for index, phase in enumerate(PHASES)}
 _DRAFT_TYPE = re.compile(r"MTP$|NextN$|Eagle3?$|Draft|Medusa|DFlash")
+_DRAFTED = re.compile(r"""num_spec(?:ulative)?_tokens['"]?\s*[=:]\s*(\d{1,6})""")
 _MAX_CHANGES = 64
 _MAX_UNREAD = 200
 _MAX_RANKS = 64
@@ -84,6 +85,8 @@ class Boot:
     """SGLang: resolved arguments. vLLM: the engine's configuration line."""
     asked: dict[str, Value] = field(default_factory=dict)
     """vLLM: non-default arguments."""
+    asked_known: bool = False
+    """Whether the log shows what was asked apart from the defaults."""
     args_line: LogLine | None = None
     facts: dict[str, Fact] = field(default_factory=dict)
     phase: str | None = None
@@ -94,6 +97,11 @@ class Boot:
     avail: list[tuple[str, float, LogLine]] = field(default_factory=list)
     """Free memory along the boot on rank 0: (where, GiB, line)."""
     graphs_gib: float | None = None
+    graph_line: LogLine | None = None
+    memory_line: LogLine | None = None
+    """vLLM's summary of all terms."""
+    secrets: set[str] = field(default_factory=set)
+    """Values that must not come out, as the arguments show them."""
     changes: list[ChangeSeen] = field(default_factory=list)
     death: DeathTracker = field(default_factory=DeathTracker)
     window: RuntimeWindow = field(default_factory=RuntimeWindow)
@@ -154,6 +162,8 @@ class Boot:
         span = self.spans.get(phase)
         if span is None:
             span = self.spans[phase] = Span(clock, rank=line.rank)
+        elif span.started is None:
+            span.started = clock
         if seconds is not None and line.rank == span.rank:
             span.seconds = (span.seconds or 0.0) + seconds
 
@@ -176,6 +186,32 @@ class Boot:
             self.state("mamba_slots", seen.groups.get("slots"), seen.line)
             self.state("mamba_slots_per_request", seen.groups.get("per"), seen.line)
 
+    def batch(self, number: int, line: str) -> None:
+        """Count a prefill or decode line and keep it in the window (this runs very often)."""
+        self.engine_lines += 1
+        self.read_lines += 1
+        self.window.lines.append((number, line))
+        if "Decode batch" in line:
+            self.decodes += 1
+        else:
+            self.prefills += 1
+        if self.death.pending:
+            self.death.progress()
+
+    def runtime(self, line: LogLine) -> None:
+        """Keep a line of vLLM's running averages."""
+        self.window.lines.append((line.number, line.text))
+        self.decodes += 1
+
+    def drafted(self) -> int | None:
+        """Return vLLM's number of speculative tokens, from either argument line."""
+        for text in (self.asked.get("speculative_config"), self.args.get("speculative_config")):
+            match = _DRAFTED.search(str(text)) if text is not None else None
+            if match is not None:
+                return int(match[1])
+        tokens = self.asked.get("num_speculative_tokens")
+        return tokens if isinstance(tokens, int) else None
+
     def miss(self, line: LogLine) -> None:
         """Keep a line of the engine that nothing recognised."""
         if len(self.unread) < _MAX_UNREAD:
@@ -187,9 +223,19 @@ class Boot:
         """Return what the operator typed, by field; ``None`` when that is not known."""
         if self.asked_argv is not None:
             return parse_argv(self.asked_argv, self.engine)
-        if self.engine == "vllm" and self.args_line is not None:
+        if self.engine == "vllm" and self.args_line is not None and self.asked_known:
             return self.asked
         return None
+
+    @property
+    def serving(self) -> bool:
+        """Whether requests are known to be served (its lines need no closer look)."""
+        return self.phase == "serving" and self.engine is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether this boot came to an end, or so far that its arguments cannot come again."""
+        return self.ready_line is not None or self.death.dead or self.death.stop is not None
 
     @property
     def ready(self) -> bool:
@@ -216,17 +262,18 @@ def _int(value: Value) -> int | None:
 
 
 def _server_args(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.args = parse_repr(line.message.partition("server_args=")[2])
+    boot.args = parse_repr(line.message.partition("server_args=")[2], boot.secrets)
     boot.args_line = line
 
 
 def _non_default(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.asked = parse_repr(line.message.partition("non-default args: ")[2])
+    boot.asked = parse_repr(line.message.partition("non-default args: ")[2], boot.secrets)
+    boot.asked_known = True
     boot.args_line = line
 
 
 def _namespace(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.args = parse_repr(line.message.partition("args: ")[2])
+    boot.args = parse_repr(line.message.partition("args: ")[2], boot.secrets)
     boot.args_line = line
 
 
@@ -240,7 +287,7 @@ def _engine_config(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> No
     _version(boot, fields, line)
     head, config, body = line.message.partition("with config: ")
     if config and head:
-        boot.args.update(parse_repr("config(" + body + ",)"))
+        boot.args.update(parse_repr("config(" + body + ",)", boot.secrets))
 
 
 def _rank_loads(boot: Boot, line: LogLine) -> list[Load] | None:
@@ -367,6 +414,12 @@ def _graph(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> None:
     usage = _number(fields.get("usage"))
     if usage is not None and line.first_rank:
         boot.graphs_gib = round((boot.graphs_gib or 0.0) + usage, 4)
+        boot.graph_line = boot.graph_line or line
+
+
+def _memory_summary(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
+    if boot.memory_line is None or (line.first_rank and not boot.memory_line.first_rank):
+        boot.memory_line = line
 
 
 def _ready(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
@@ -394,6 +447,7 @@ _HANDLERS: Mapping[str, Callable[[Boot, Mapping[str, Value], LogLine], None]] = 
     "kv_resized": _kv_resized,
     "pool_end": _pool_end,
     "graph": _graph,
+    "memory_summary": _memory_summary,
     "ready": _ready,
     "uvicorn_ready": _uvicorn_ready,
 }

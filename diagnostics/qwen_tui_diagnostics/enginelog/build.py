@@ -5,12 +5,22 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.enginelog.clamps import asked_requests, changes_of, usable_context
+from qwen_tui_diagnostics.enginelog.budget import budget_of, late_freed
+from qwen_tui_diagnostics.enginelog.clamps import (
+    asked_requests,
+    changes_of,
+    safe_text,
+    usable_context,
+)
+from qwen_tui_diagnostics.enginelog.death import Hit
+from qwen_tui_diagnostics.enginelog.insights import insights_of
 from qwen_tui_diagnostics.enginelog.report import PHASES, LogReport, PhaseSpan
 from qwen_tui_diagnostics.enginelog.verdict import fatal_of, phase_at
+from qwen_tui_profiles.versions import Version
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.enginelog.boot import Boot
+    from qwen_tui_diagnostics.enginelog.runtime import RuntimeFacts
     from qwen_tui_profiles.findings import Value
 
 __all__ = ["build_report"]
@@ -27,16 +37,27 @@ _STATED = (
 """Facts of design §4; each is in the document, null when the log does not state it."""
 
 
-def build_report(boot: Boot) -> LogReport:
-    """Freeze what is known of ``boot``."""
+def build_report(boot: Boot, *, client: bool) -> LogReport:
+    """Freeze what is known of ``boot``.
+
+    Args:
+        boot: the state to freeze.
+        client: lines of a benchmark client were met.
+    """
     facts: dict[str, Value] = dict.fromkeys(_STATED)
     facts.update({name: fact.value for name, fact in boot.facts.items()})
     _arguments(boot, facts)
-    _runtime(boot, facts)
+    seen = boot.window.facts() if boot.window.lines else None
+    if seen is not None:
+        _runtime(seen, facts)
     fatal, root = fatal_of(boot)
     if root is not None:
-        facts.update(root.fields)
+        if isinstance(root, Hit):
+            facts.update({k: v for k, v in root.fields.items() if facts.get(k) is None})
         facts["phase_at_failure"] = phase_at(boot, root)
+    late = late_freed(boot)
+    if late is not None:
+        facts["late_freed_gib"] = late[0]
     usable = usable_context(boot)
     facts["context_usable"] = None if fatal is not None and not boot.ready else usable
     changes = changes_of(boot)
@@ -53,6 +74,13 @@ def build_report(boot: Boot) -> LogReport:
         fatal=fatal,
         unread_lines=total - boot.read_lines,
         coverage=round(boot.read_lines / total, 4) if total else None,
+        budget=budget_of(boot),
+        findings=tuple(insights_of(boot, facts, seen)),
+        version_range=_version_range(boot),
+        subject="engine" if total else ("client" if client else None),
+        boot=boot.index,
+        first_line=boot.first_line,
+        unread=tuple((n, safe_text(text, boot.secrets)) for n, text in boot.unread),
     )
 
 
@@ -85,6 +113,8 @@ def _arguments(boot: Boot, facts: dict[str, Value]) -> None:
         "speculative_num_draft_tokens", "max_total_tokens", "attention_backend",
         "mamba_radix_cache_strategy", "mamba_ssm_dtype", "kv_cache_dtype", "port", "dp_size",
     ):  # fmt: skip
+        if name.startswith("speculative") and args.get("speculative_algorithm") is None:
+            continue
         if facts.get(name) is None and args.get(name) is not None:
             facts[name] = args[name]
 
@@ -92,34 +122,39 @@ def _arguments(boot: Boot, facts: dict[str, Value]) -> None:
 def _vllm_arguments(boot: Boot, facts: dict[str, Value]) -> None:
     config = boot.args
     asked = boot.requested() or {}
-    facts["model"] = asked.get("model") or asked.get("model_path") or config.get("model")
-    requested = asked.get("max_model_len")
+
+    def known(name: str) -> Value:
+        value = asked.get(name)
+        return config.get(name) if value is None else value
+
+    facts["model"] = known("model") or known("model_tag") or facts["model"]
+    requested = known("max_model_len")
     if isinstance(requested, int) and requested > 0:
         facts["context_len_requested"] = requested
-    elif boot.args_line is None and facts["context_len_requested"] is None:
+    elif boot.args_line is None:
+        # The refusal itself names the context that the engine was started with.
         root = boot.death.root()
-        fields = getattr(root, "fields", {})
-        facts["context_len_requested"] = fields.get("context_len")
+        if isinstance(root, Hit):
+            facts["context_len_requested"] = root.fields.get("context_len")
     if facts["context_len"] is None:
-        facts["context_len"] = config.get("max_seq_len") or config.get("max_model_len")
-    seqs = asked_requests(boot)
-    if seqs is None:
-        seqs = config.get("max_num_seqs")
-    if seqs is not None:
+        facts["context_len"] = config.get("max_seq_len")
+    seqs = known("max_num_seqs")
+    if isinstance(seqs, int):
+        # vLLM never lowers it: what does not fit waits, or refuses to boot.
         facts["max_running_requests_asked"] = seqs
         facts["max_running_requests_effective"] = seqs
-    facts["tp_size"] = config.get("tensor_parallel_size") or asked.get("tensor_parallel_size")
+    facts["num_speculative_tokens"] = boot.drafted()
+    facts["tp_size"] = known("tensor_parallel_size")
     facts["kv_dtype"] = config.get("kv_cache_dtype") or asked.get("kv_cache_dtype")
-    facts["quantization"] = config.get("quantization") or asked.get("quantization")
-    facts["gpu_memory_utilization"] = asked.get("gpu_memory_utilization") or config.get(
-        "gpu_memory_utilization"
-    )
+    for name in (
+        "quantization", "gpu_memory_utilization", "enable_prefix_caching", "enforce_eager",
+        "max_num_batched_tokens", "served_model_name",
+    ):  # fmt: skip
+        if facts.get(name) is None and known(name) is not None:
+            facts[name] = known(name)
 
 
-def _runtime(boot: Boot, facts: dict[str, Value]) -> None:
-    if not boot.window.lines:
-        return
-    seen = boot.window.facts()
+def _runtime(seen: RuntimeFacts, facts: dict[str, Value]) -> None:
     facts.update(
         accept_len_last=seen.accept_len_last,
         prefix_hit_last=seen.prefix_hit_last,
@@ -139,6 +174,19 @@ def _timeline(boot: Boot) -> tuple[PhaseSpan, ...]:
         seconds = span.seconds
         following = spans[index + 1][1].started if index + 1 < len(spans) else None
         if seconds is None and span.started is not None and following is not None:
-            seconds = max(round(following - span.started, 3), 0.0)
-        out.append(PhaseSpan(phase, span.started, seconds))
+            seconds = max(following - span.started, 0.0)
+        out.append(PhaseSpan(phase, span.started, None if seconds is None else round(seconds, 3)))
     return tuple(out)
+
+
+def _version_range(boot: Boot) -> tuple[str | None, str | None] | None:
+    """Return the releases whose wording fits; ``None`` when it says nothing, or contradicts."""
+    if boot.version is not None:
+        return None
+    since = max(boot.since, key=Version.parse, default=None)
+    until = min(boot.until, key=Version.parse, default=None)
+    if since is None and until is None:
+        return None
+    if since is not None and until is not None and Version.parse(since) > Version.parse(until):
+        return None
+    return since, until

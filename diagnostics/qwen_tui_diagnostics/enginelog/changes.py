@@ -52,6 +52,11 @@ class Change:
     args_phase: bool
     """Whether it is printed before the engine shows its arguments."""
 
+    @property
+    def start(self) -> re.Pattern[str]:
+        """The pattern that must match at the start of the message."""
+        return self.pattern
+
     def read(self, line: LogLine) -> ChangeSeen | None:
         """Return what ``line`` announces, or ``None``."""
         if self.needle not in line.message:

@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.changes import ChangeKind, ChangeSeen
-from qwen_tui_diagnostics.enginelog.sglang_changes import MAMBA_REMEDY
+from qwen_tui_diagnostics.enginelog.sglang_pools import MAMBA_REMEDY
 from qwen_tui_profiles.findings import Clamp, Evidence
-from qwen_tui_profiles.foreign import redact
+from qwen_tui_profiles.foreign import REDACTED, redact
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from qwen_tui_diagnostics.enginelog.boot import Boot
     from qwen_tui_diagnostics.enginelog.lines import LogLine
     from qwen_tui_profiles.findings import Value
     from qwen_tui_profiles.text import Text
 
-__all__ = ["Changes", "asked_requests", "changes_of", "evidence_of", "usable_context"]
+__all__ = [
+    "Changes",
+    "asked_requests",
+    "changes_of",
+    "evidence_of",
+    "safe_text",
+    "usable_context",
+]
 
 _MAX_TEXT = 600
+_KEY_LIST = re.compile(r"""((?i:api_key|hf_token|token)['"]?\s*[=:]\s*)\[[^\]]*\]?""")
 _RESERVED = 6
 """Tokens that SGLang keeps of a request: max_req_input_len = min(context, pool) − 6."""
 _SPEC_DEFAULT = 48
 """--max-running-requests that SGLang fills in with speculation (0.5.4..)."""
 
 
-def evidence_of(line: LogLine) -> Evidence:
+def evidence_of(line: LogLine, secrets: Iterable[str] = ()) -> Evidence:
     """Quote a line: cleaned, redacted, not endless."""
-    text = redact(line.text)
+    text = safe_text(line.text, secrets)
     return Evidence(line.number, text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …")
+
+
+def safe_text(text: str, secrets: Iterable[str] = ()) -> str:
+    """Take secrets out of a line: known values, and lists of keys as vLLM prints them."""
+    return _KEY_LIST.sub(rf"\1{REDACTED}", redact(text, secrets))
 
 
 class Changes:
     """The two lists under construction; the first entry for an argument stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = tuple(secrets)
         self.clamps: list[Clamp] = []
         self.adjustments: list[Clamp] = []
 
@@ -54,12 +71,16 @@ class Changes:
         entries = self.clamps if clamp else self.adjustments
         if any(c.arg == arg for c in entries):
             return
-        entries.append(Clamp(arg, asked, got, by, why, remedy, evidence_of(line) if line else None))
+        entries.append(
+            Clamp(
+                arg, asked, got, by, why, remedy, evidence_of(line, self._secrets) if line else None
+            )
+        )
 
 
 def changes_of(boot: Boot) -> Changes:
     """Compare what was asked with what is, and add what the engine announced."""
-    out = Changes()
+    out = Changes(boot.secrets)
     requested = boot.requested()
     if boot.engine == "vllm":
         _announced(boot, out, requested)
@@ -233,30 +254,45 @@ def _pool(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
 
 # --- announced changes -----------------------------------------------------------------------------
 
+_LIMITS = {"mamba_cap", "kv_cap", "post_capture_cap", "max_num_reqs", "context"}
+"""Announcements that the limits above already used."""
+
+# Values without a flag of their own → the field that asks for them.
+_ASKED_BY = {"attention_block_size": "block_size", "cudagraph_mode": "compilation_config"}
+
 
 def _announced(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
     for seen in boot.changes:
         change = seen.change
-        if change.name in {"mamba_cap", "kv_cap", "post_capture_cap", "max_num_reqs", "context"}:
+        if change.name in _LIMITS or _wanted(boot, seen):
             continue
-        if change.name == "reset_48":
-            out.add(change.arg, None, seen.got, change.by, change.why, None, seen.line, clamp=False)
-            continue
-        given = requested.get(_field(change.arg)) if requested is not None else None
+        given = _given(seen, requested)
         asked = given if given is not None else seen.asked
         got = _got(boot, seen)
         if asked == got and asked is not None:
             continue
-        if boot.args.get(_field(change.arg)) == got and requested is None and _explicit(boot, seen):
-            continue
-        clamp = change.kind is ChangeKind.ASKED or (
-            change.kind is ChangeKind.DEFAULT and given is not None
-        )
-        if change.name == "page_size" and requested is None and change.kind is ChangeKind.DEFAULT:
+        if change.kind is ChangeKind.ASKED:
+            clamp = True
+        elif change.name == "page_size" and requested is None:
+            # Without the command line, only a size other than the default shows that it was set.
             clamp = isinstance(seen.asked, int) and seen.asked > 1
+        else:
+            clamp = given is not None and given not in _OPEN
         out.add(
             change.arg, asked, got, change.by, change.why, change.remedy, seen.line, clamp=clamp
         )
+
+
+def _given(seen: ChangeSeen, requested: dict[str, Value] | None) -> Value:
+    """Return what the operator set for the argument; ``None`` = nothing, or not known."""
+    if requested is None:
+        return None
+    arg = seen.change.arg
+    value = requested.get(_ASKED_BY.get(arg, _field(arg)))
+    if arg == "cudagraph_mode":
+        named = isinstance(value, str) and "cudagraph_mode" in value
+        return seen.asked if named else requested.get("cudagraph_mode")
+    return value
 
 
 def _got(boot: Boot, seen: ChangeSeen) -> Value:
@@ -266,14 +302,17 @@ def _got(boot: Boot, seen: ChangeSeen) -> Value:
     return boot.args.get(_field(seen.change.arg))
 
 
-def _explicit(boot: Boot, seen: ChangeSeen) -> bool:
+def _wanted(boot: Boot, seen: ChangeSeen) -> bool:
     """Tell whether the arguments show that the operator asked for what the line announces."""
-    return (
-        seen.change.name == "prefill_graph"
-        and boot.args.get("cuda_graph_backend_prefill") in {"disabled", None}
-        and "cuda_graph_backend_prefill" in boot.args
-        and boot.args.get("cuda_graph_backend_prefill") == "disabled"
-    )
+    if seen.change.name == "num_blocks":
+        return seen.asked == 0  # vLLM's own profiling of graphs, not an override
+    if seen.change.name == "prefill_graph":
+        return (
+            boot.args.get("cuda_graph_backend_prefill") == "disabled"
+            or boot.args.get("disable_cuda_graph") is True
+            or boot.args.get("disable_prefill_cuda_graph") is True
+        )
+    return False
 
 
 def _field(arg: str) -> str:
@@ -299,7 +338,7 @@ def _resolved(boot: Boot, out: Changes, requested: dict[str, Value]) -> None:
         if name in _HANDLED or name not in boot.args:
             continue
         got = boot.args[name]
-        if _same(asked, got) or isinstance(asked, str) and asked.startswith(("{", "[")):
+        if _same(asked, got) or (isinstance(asked, str) and asked.startswith(("{", "["))):
             continue
         chosen = asked in _OPEN or (asked, got) in _RENAMED
         out.add(
@@ -317,7 +356,7 @@ def _same(asked: Value, got: Value) -> bool:
         return str(asked).lower() == str(got).lower()
     if isinstance(asked, int | float) and isinstance(got, int | float):
         return abs(asked - got) < 1e-9
-    if isinstance(got, str) and got.startswith(("[", "(", "{", "<")) or got is None:
+    if (isinstance(got, str) and got.startswith(("[", "(", "{", "<"))) or got is None:
         # A nested value, or one that lives under another name: nothing to compare.
         return True
     return str(asked) == str(got)

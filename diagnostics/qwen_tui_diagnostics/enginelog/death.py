@@ -6,17 +6,27 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.enginelog.fatal_more import ECHOES, MORE_CAUSES
-from qwen_tui_diagnostics.enginelog.fatal_table import CAUSES, Cause, Echo
+from qwen_tui_diagnostics.enginelog.causes_config import CONFIG_CAUSES
+from qwen_tui_diagnostics.enginelog.causes_gpu import GPU_CAUSES
+from qwen_tui_diagnostics.enginelog.causes_memory import MEMORY_CAUSES
+from qwen_tui_diagnostics.enginelog.causes_process import PROCESS_CAUSES
+from qwen_tui_diagnostics.enginelog.echoes import ECHOES, Echo
 from qwen_tui_diagnostics.enginelog.grammar import number
 
 if TYPE_CHECKING:
+    from qwen_tui_diagnostics.enginelog.causes import Cause
     from qwen_tui_diagnostics.enginelog.lines import LogLine
     from qwen_tui_profiles.findings import Value
 
 __all__ = ["DeathTracker", "EchoSeen", "Hit", "Trace"]
 
-_ALL = CAUSES + MORE_CAUSES
+_CAUSES = (*MEMORY_CAUSES, *GPU_CAUSES, *CONFIG_CAUSES, *PROCESS_CAUSES)
+
+# Every cause and every echo holds one of these: without it nothing else is looked for.
+_GATE = (
+    "rror", "xcept", "ailed", "illed", "died", "dead", "imeout", "imed out", "igquit", "SIGQUIT",
+    "crash", "exit", "eak ", "ptxas", "supported", "memory", "mamba",
+)  # fmt: skip
 _MAX_KEPT = 64
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(
@@ -32,6 +42,7 @@ _UNCAUGHT = re.compile(
 )
 _STOP = (
     "SIGTERM received",
+    "Received signal SIGTERM",
     "Gracefully exiting",
     "[shutdown] API server: shutdown triggered",
     "Shutting down FastAPI HTTP server",
@@ -62,6 +73,8 @@ class Hit:
     """The boot's phase when the line came."""
     hard: bool
     trace: Trace | None
+    groups: dict[str, str] = field(default_factory=dict)
+    """What the text names, for the summary."""
     stale: bool = False
     """The engine went on after it: it was caught."""
 
@@ -88,6 +101,11 @@ class DeathTracker:
         self._hard_next = False
 
     @property
+    def pending(self) -> bool:
+        """Whether something was met that a line of progress would refute."""
+        return bool(self.hits or self.unknown)
+
+    @property
     def closed(self) -> bool:
         """Whether the main process has ended or is ending."""
         return self.stop is not None or any(
@@ -106,22 +124,27 @@ class DeathTracker:
     def see(self, line: LogLine, phase: str | None) -> bool:
         """Take one line; return whether it was recognised as part of a death."""
         message = line.message
-        in_trace = self._follow(line, phase)
+        in_trace = self._follow(line)
+        if not in_trace and not any(text in message for text in _GATE):
+            return self._see_stop(line)
         if line.level in {"INFO", "DEBUG", "WARNING"} and line.engine == "vllm":
             return self._see_stop(line) or in_trace
         echo = self._see_echo(line, phase)
-        if self._trace is not None and echo:
-            self._trace.hard = True
+        if echo:
+            # vLLM says that a process failed, then prints the traceback on lines of its own.
+            self._hard_next = line.engine == "vllm"
+            if self._trace is not None and self.dead:
+                self._trace.hard = True
         hit = self._see_cause(line, phase)
         if not hit and in_trace and _EXCEPTION.match(message) is not None:
             self._see_unknown(line, phase)
         return echo or hit or in_trace or self._see_stop(line)
 
-    def _follow(self, line: LogLine, phase: str | None) -> bool:
+    def _follow(self, line: LogLine) -> bool:
         """Keep track of tracebacks; return whether the line belongs to one."""
         message = line.message
         if _TRACEBACK in message:
-            marked = any(e.needle in message for e in ECHOES if e.death)
+            marked = any(e.needle in message for e in ECHOES)
             previous = self._trace
             self._trace = Trace(hard=marked or self._hard_next or bool(previous and previous.hard))
             self._hard_next = False
@@ -164,7 +187,7 @@ class DeathTracker:
 
     def _see_cause(self, line: LogLine, phase: str | None) -> bool:
         message = line.message
-        for cause in _ALL:
+        for cause in _CAUSES:
             if cause.needle not in message:
                 continue
             match = cause.pattern.search(message)
@@ -179,7 +202,8 @@ class DeathTracker:
                     and not (line.cut and match.end(name) == len(message))
                 }
                 hard = line.level == "ERROR" or bool(self._trace and self._trace.hard)
-                self.hits.append(Hit(cause, line, fields, phase, hard, self._trace))
+                groups = {k: v for k, v in match.groupdict().items() if v is not None}
+                self.hits.append(Hit(cause, line, fields, phase, hard, self._trace, groups))
             return True
         return False
 
@@ -190,8 +214,7 @@ class DeathTracker:
             return
         trace = self._trace
         if trace is not None and len(self.unknown) < _MAX_KEPT:
-            hard = trace.hard or line.level == "ERROR"
-            self.unknown.append(Hit(None, line, {}, phase, hard, trace))
+            self.unknown.append(Hit(None, line, {}, phase, trace.hard, trace))
 
     def _see_stop(self, line: LogLine) -> bool:
         message = line.message
@@ -210,12 +233,11 @@ class DeathTracker:
     def root(self) -> Hit | EchoSeen | None:
         """Return what killed the engine; ``None`` when nothing did, or somebody stopped it."""
         stop = self.stop.number if self.stop is not None else None
-        marked = any(e.echo.death and (stop is None or e.line.number < stop) for e in self.echoes)
+        marked = any(stop is None or e.line.number < stop for e in self.echoes)
         for hit in self.hits:
             if hit.stale or (stop is not None and hit.line.number > stop):
                 continue
-            assert hit.cause is not None  # noqa: S101 - hits always have one
-            if hit.hard or hit.cause.firm or marked:
+            if hit.hard or marked or (hit.cause is not None and hit.cause.firm):
                 return hit
         for hit in self.unknown:
             if hit.stale or (stop is not None and hit.line.number > stop):
@@ -223,7 +245,7 @@ class DeathTracker:
             if hit.hard or marked:
                 return hit
         for echo in self.echoes:
-            if echo.echo.death and (stop is None or echo.line.number < stop):
+            if stop is None or echo.line.number < stop:
                 return echo
         return None
 

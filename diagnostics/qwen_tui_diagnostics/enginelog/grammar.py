@@ -49,6 +49,11 @@ class Row:
     boot: bool = True
     """Whether the line can only stand in a boot (not while serving)."""
 
+    @property
+    def start(self) -> re.Pattern[str]:
+        """The pattern that must match at the start of the message."""
+        return self.opening
+
     def read(self, line: LogLine) -> dict[str, Value] | None:
         """Return the fields of ``line``, or ``None`` when it is not of this kind."""
         message = line.message

@@ -42,10 +42,10 @@ _PROGRESS = re.compile(r"it/s[\]\s]|s/it[\]\s]|%\||% Completed \|")
 
 # What tools put in front of an engine's line; each is stripped at most a few times, in any order.
 _PREFIXES = (
-    # docker/k8s clocks, CRI ("… stdout F "), journalctl -o short-iso
+    # docker/k8s clocks, Docker Desktop ("… | "), CRI ("… stdout F "), journalctl -o short-iso
     re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-        r"(?: (?:stdout|stderr) [FP](?= |$))?(?: |$)"
+        r"(?: (?:stdout|stderr) [FP](?= |$))?(?: \| ?| |$)"
     ),
     # docker compose, foreman
     re.compile(r"(?:\d\d:\d\d:\d\d )?[\w.@-]+ *\| ?"),

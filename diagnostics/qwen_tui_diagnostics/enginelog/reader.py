@@ -6,25 +6,51 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.boot import Boot
 from qwen_tui_diagnostics.enginelog.build import build_report
+from qwen_tui_diagnostics.enginelog.index import StartIndex
 from qwen_tui_diagnostics.enginelog.lines import LogLine, RawLines, learn_prefix, parse_line
-from qwen_tui_diagnostics.enginelog.report import LogReport
+from qwen_tui_diagnostics.enginelog.sglang_args import SGLANG_ARGUMENT_CHANGES
 from qwen_tui_diagnostics.enginelog.sglang_boot import SGLANG_BOOT
-from qwen_tui_diagnostics.enginelog.sglang_changes import SGLANG_CHANGES
+from qwen_tui_diagnostics.enginelog.sglang_choices import SGLANG_CHOICES
 from qwen_tui_diagnostics.enginelog.sglang_known import SGLANG_KNOWN
+from qwen_tui_diagnostics.enginelog.sglang_pools import SGLANG_POOL_CHANGES
 from qwen_tui_diagnostics.enginelog.shared_rows import SHARED_ROWS
 from qwen_tui_diagnostics.enginelog.vllm_boot import VLLM_BOOT
+from qwen_tui_diagnostics.enginelog.vllm_changes import VLLM_CHANGES
+from qwen_tui_diagnostics.enginelog.vllm_known import VLLM_KNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from qwen_tui_diagnostics.enginelog.grammar import Row
+    from qwen_tui_diagnostics.enginelog.report import LogReport
 
-__all__ = ["LogReader"]
+__all__ = ["KEPT_BOOTS", "LogReader"]
 
-_KEPT_REPORTS = 32
+KEPT_BOOTS = 64
+"""Reports of earlier boots that are kept: the latest ones, and the one that was asked for."""
 
-_ROWS = (*SGLANG_BOOT, *VLLM_BOOT, *SHARED_ROWS)
-_BOOT_ARGS = {"server_args", "non_default_args", "args"}
+_MAX_LEARNED = 80
+_ROWS: StartIndex[Row] = StartIndex((*SGLANG_BOOT, *VLLM_BOOT, *SHARED_ROWS))
+_CHANGES = StartIndex(
+    (*SGLANG_ARGUMENT_CHANGES, *SGLANG_POOL_CHANGES, *SGLANG_CHOICES, *VLLM_CHANGES)
+)
+_KNOWN: StartIndex[Row] = StartIndex((*SGLANG_KNOWN, *VLLM_KNOWN))
+_ARGUMENT_ROWS = {"server_args", "non_default_args", "args"}
+_RUNTIME_ROWS = {"stats", "spec_stats"}
+_SERVED = ("/generate ", "/completions ", "/responses ", "/messages ")
+
+# What a benchmark or evaluation client prints, and no server does.
+_CLIENT = (
+    "Serving Benchmark Result",
+    "Starting initial single prompt test run",
+    "Output token throughput (tok/s)",
+    "Benchmark duration (s)",
+    "Traffic request rate:",
+    "Mean TTFT (ms)",
+    "lm_eval",
+    "GuideLLM",
+    "genai-perf",
+)
 
 
 class LogReader:
@@ -34,17 +60,20 @@ class LogReader:
     with the log.
     """
 
-    def __init__(self, asked_argv: Sequence[str] | None = None) -> None:
+    def __init__(self, asked_argv: Sequence[str] | None = None, *, boot: int | None = None) -> None:
         """Start before the first byte.
 
         Args:
             asked_argv: the engine's command line where we launched it; it says what was asked.
+            boot: a boot (from 1) whose report is kept however many follow.
         """
         self._argv = tuple(asked_argv) if asked_argv is not None else None
+        self._wanted = boot
         self._raw = RawLines()
         self._number = 0
         self._learned = ""
-        self._finished: list[LogReport] = []
+        self._client = False
+        self._finished: dict[int, LogReport] = {}
         self._boot = Boot(index=1, first_line=1, asked_argv=self._argv)
         self._cached: tuple[int, LogReport] | None = None
 
@@ -53,6 +82,16 @@ class LogReader:
         """How many boots the log holds so far (1 until a second one begins)."""
         return self._boot.index
 
+    @property
+    def lines(self) -> int:
+        """Complete physical lines read so far."""
+        return self._number
+
+    @property
+    def replaced(self) -> int:
+        """Broken characters in the input, read as U+FFFD."""
+        return self._raw.replaced
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the log."""
         self._take(self._raw.feed(data), cut=False)
@@ -60,19 +99,31 @@ class LogReader:
     def finish(self) -> None:
         """Say that the input has ended: a last line without newline is read too."""
         lines, complete = self._raw.finish()
+        # One line alone is a paste, not a log that was cut inside a number.
         self._take(lines, cut=not complete and self._number + len(lines) > 1)
 
-    def report(self) -> LogReport:
-        """Return what the last boot says so far."""
+    def report(self, boot: int | None = None) -> LogReport:
+        """Return what the last boot says so far, or an earlier one by its number.
+
+        Raises:
+            KeyError: there is no such boot, or its report is not kept (:data:`KEPT_BOOTS`).
+        """
+        if boot is not None and boot != self._boot.index:
+            return self._finished[boot]
         if self._cached is not None and self._cached[0] == self._number:
             return self._cached[1]
-        report = build_report(self._boot)
+        report = build_report(self._boot, client=self._client)
         self._cached = (self._number, report)
         return report
+
+    def reports(self) -> tuple[LogReport, ...]:
+        """Return the reports of all boots that are kept, oldest first."""
+        return (*self._finished.values(), self.report())
 
     # --- lines -----------------------------------------------------------------------------------
 
     def _take(self, lines: list[str], *, cut: bool) -> None:
+        """Sort lines: the two kinds that fill a service's log cost almost nothing."""
         number = self._number
         boot = self._boot
         last = len(lines) - 1 if cut else -1
@@ -87,8 +138,12 @@ class LogReader:
                 if boot.served < 2 and "POST /" in line and '" 200' in line:
                     self._access(line)
             elif " batch" in line and ("Decode batch" in line or "Prefill batch" in line):
-                self._number = number
-                self._batch(line, number)
+                if boot.serving:
+                    boot.batch(number, line)
+                else:
+                    self._number = number
+                    self._first_batch(line, number)
+                    boot = self._boot
             elif line:
                 self._number = number
                 self._line(line, number)
@@ -96,30 +151,22 @@ class LogReader:
         self._number = number
 
     def _access(self, line: str) -> None:
-        if any(p in line for p in ("/generate ", "/completions ", "/responses ", "/messages ")):
-            self._boot.served += 1
-            if self._boot.engine is None:
-                self._boot.engine = parse_line(line, 0).engine
+        if any(path in line for path in _SERVED):
+            boot = self._boot
+            boot.served += 1
+            if boot.engine is None:
+                boot.engine = parse_line(line, 0).engine
 
-    def _batch(self, line: str, number: int) -> None:
+    def _first_batch(self, line: str, number: int) -> None:
+        """Take a runtime line of a boot that was not known to serve; look at it closely."""
+        parsed = parse_line(line, number, learned=self._learned)
+        if not parsed.message.startswith(("Decode batch", "Prefill batch")):
+            self._line(line, number)
+            return
         boot = self._boot
-        parsed: LogLine | None = None
-        if boot.phase != "serving" or boot.engine is None:
-            parsed = parse_line(line, number, learned=self._learned)
-            if not parsed.message.startswith(("Decode batch", "Prefill batch")):
-                self._line(line, number)
-                return
-        boot.engine_lines += 1
-        boot.read_lines += 1
-        boot.window.lines.append((number, line))
-        if "Decode batch" in line:
-            boot.decodes += 1
-            boot.death.progress()
-        else:
-            boot.prefills += 1
-        if parsed is not None:
-            boot.engine = boot.engine or "sglang"
-            boot.enter("serving" if boot.ready else "warmup", parsed)
+        boot.engine = boot.engine or "sglang"
+        boot.batch(number, line)
+        boot.enter("serving" if boot.ready else "warmup", parsed)
 
     def _line(self, text: str, number: int, *, cut: bool = False) -> None:
         line = parse_line(text, number, cut=cut, learned=self._learned)
@@ -127,81 +174,85 @@ class LogReader:
             return
         if line.engine is not None:
             prefix = learn_prefix(line)
-            if prefix and len(prefix) <= 80:
+            if prefix and len(prefix) <= _MAX_LEARNED:
                 self._learned = prefix
         read = self._match(line)
         boot = self._boot
         died = boot.death.see(line, boot.phase)
-        if line.engine is not None or read:
-            if boot.engine is None and line.engine is not None:
-                boot.engine = line.engine
-            boot.engine_lines += 1
-            if read or died:
-                boot.read_lines += 1
-            else:
-                boot.miss(line)
+        if line.engine is not None:
+            boot.engine = boot.engine or line.engine
+        elif not read:
+            if not died and not self._client:
+                self._client = any(mark in line.text for mark in _CLIENT)
+            return
+        boot.engine_lines += 1
+        if read or died:
+            boot.read_lines += 1
+        else:
+            boot.miss(line)
 
     def _match(self, line: LogLine) -> bool:
+        """Apply what the tables say about ``line``; return whether they know it."""
         message = line.message
-        for row in _ROWS:
-            if row.needle in message:
-                fields = row.read(line)
-                if fields is None or _other(row.engine, line.engine):
-                    continue
-                self._maybe_next(row, line)
-                boot = self._boot
-                boot.take(row, fields, line)
-                if row.name in {"stats", "spec_stats"}:
-                    boot.window.lines.append((line.number, line.text))
-                    boot.decodes += 1
-                if row.phase is not None and row.name != "stats":
-                    boot.death.progress()
-                if row.name == "kv_size" or row.name not in {"stats"}:
-                    return True
+        known = line.engine is not None and not any(map(str.isalnum, message))  # the logo
+        for row in _ROWS.candidates(message):
+            fields = None if _foreign(row.engine, line) else row.read(line)
+            if fields is None:
+                continue
+            if self._begins(row, line):
+                self._next(line)
+            boot = self._boot
+            boot.take(row, fields, line)
+            if row.name in _RUNTIME_ROWS:
+                boot.runtime(line)
+            if row.phase is not None:
+                boot.death.progress()
+            known = True
+            break
+        for change in _CHANGES.candidates(message):
+            seen = None if _foreign(change.engine, line) else change.read(line)
+            if seen is None:
+                continue
+            if change.args_phase and self._boot.args_line is not None and self._boot.over:
+                self._next(line)
+            self._boot.change(seen)
+            return True
+        if known:
+            return True
+        for row in _KNOWN.candidates(message):
+            if not _foreign(row.engine, line) and (line.engine is not None or row.engine != "vllm"):
+                self._boot.take(row, {}, line)
                 return True
-        for change in SGLANG_CHANGES:
-            if change.needle in message:
-                seen = change.read(line)
-                if seen is not None:
-                    boot = self._boot
-                    if change.args_phase and boot.args_line is not None and self._over():
-                        self._next(line)
-                    self._boot.change(seen)
-                    return True
-        if line.engine != "vllm":
-            for row in SGLANG_KNOWN:
-                if message.startswith(row.needle):
-                    self._boot.take(row, {}, line)
-                    return True
         return False
 
-    def _over(self) -> bool:
-        boot = self._boot
-        return boot.ready_line is not None or boot.death.dead or boot.death.stop is not None
+    # --- boots -----------------------------------------------------------------------------------
 
-    def _maybe_next(self, row: Row, line: LogLine) -> None:
-        """Begin another boot where the line can only stand at the beginning of one."""
-        boot = self._boot
-        name = row.name
+    def _begins(self, row: Row, line: LogLine) -> bool:
+        """Tell whether ``line`` can only stand at the beginning of another boot."""
+        boot, name = self._boot, row.name
         started = boot.phase not in {None, "args"}
-        if name in _BOOT_ARGS:
-            again = boot.args_line is not None and (name == "server_args" or started)
-        elif name == "launcher":
-            again = boot.args_line is not None or boot.death.dead or boot.phase == "args"
-        elif name in {"version", "logo"}:
-            again = boot.version is not None and (started or self._over())
-        elif name in {"dist_begin", "load_begin"}:
-            again = boot.death.closed or boot.ready_line is not None
-        else:
-            again = False
-        if again or (started and name == "launcher"):
-            self._next(line)
+        if name == "server_args":
+            return boot.args_line is not None
+        if name in _ARGUMENT_ROWS:
+            return boot.args_line is not None and (started or boot.over)
+        if name == "launcher":
+            return boot.has_boot_lines or boot.over or boot.serving
+        if name in {"version", "logo"}:
+            return boot.version is not None and (started or boot.over)
+        if name in {"dist_begin", "load_begin"}:
+            return boot.death.closed or boot.ready_line is not None
+        return False
 
     def _next(self, line: LogLine) -> None:
-        self._finished.append(build_report(self._boot))
-        del self._finished[:-_KEPT_REPORTS]
-        self._boot = Boot(index=self._boot.index + 1, first_line=line.number, asked_argv=self._argv)
+        boot = self._boot
+        self._finished[boot.index] = build_report(boot, client=False)
+        if len(self._finished) > KEPT_BOOTS:
+            oldest: Iterable[int] = (i for i in self._finished if i != self._wanted)
+            del self._finished[next(iter(oldest))]
+        self._boot = Boot(index=boot.index + 1, first_line=line.number, asked_argv=self._argv)
+        self._cached = None
 
 
-def _other(row: str | None, head: str | None) -> bool:
-    return row is not None and head is not None and row != head
+def _foreign(row: str | None, line: LogLine) -> bool:
+    """Tell whether the head of ``line`` shows that another engine printed it."""
+    return row is not None and line.engine is not None and row != line.engine

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qwen_tui_profiles.findings import Clamp, Evidence, Value
+    from qwen_tui_profiles.findings import Clamp, Evidence, Finding, Value
     from qwen_tui_profiles.text import Text
 
-__all__ = ["PHASES", "Fatal", "LogReport", "PhaseSpan"]
+__all__ = ["PHASES", "BudgetPart", "Fatal", "LogReport", "PhaseSpan"]
 
 PHASES = (
     "args",
@@ -66,6 +66,25 @@ class Fatal:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetPart:
+    """One step of the memory waterfall, per GPU of rank 0."""
+
+    part: str
+    """``free_before_load``, ``weights``, ``draft``, ``state_pool``, ``state_intermediate``,
+    ``kv_pool``, ``draft_kv``, ``graphs``, ``activation``, ``non_torch``, ``other``, ``late_freed``,
+    ``free`` (and ``total``, ``share`` where the engine states them)."""
+    gib: float
+    """GiB: the amount of a level (``free_before_load``, ``total``, ``share``, ``free``), or what a
+    part takes; ``late_freed`` comes back, ``other`` is what the printed figures leave open."""
+    basis: str
+    """``line 12``, or ``lines 12, 15`` for a difference."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return ``{part, gib, basis}``."""
+        return {"part": self.part, "gib": self.gib, "basis": self.basis}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LogReport:
     """Everything that one boot in a log says. A fact that the log does not state is absent."""
@@ -84,6 +103,20 @@ class LogReport:
     unread_lines: int = 0
     coverage: float | None = None
     """Share of engine lines that the grammar recognised; ``None`` when there were none."""
+    budget: tuple[BudgetPart, ...] = ()
+    """The memory waterfall; empty when the log prints too little of it."""
+    findings: tuple[Finding, ...] = ()
+    """What the figures mean beyond clamps: idle memory, a draft that does not work, …"""
+    version_range: tuple[str | None, str | None] | None = None
+    """Releases whose wording fits what was read (first, last), where no version is printed."""
+    subject: str | None = None
+    """``engine``; ``client`` for the output of a benchmark or evaluation; ``None`` = unknown."""
+    boot: int = 1
+    """Which boot of the log this is, from 1."""
+    first_line: int = 1
+    """1-based line at which it begins."""
+    unread: tuple[tuple[int, str], ...] = ()
+    """The first unrecognised engine lines: number, text (redacted)."""
 
     def as_json(self) -> dict[str, object]:
         """Return the ``qwen-tui.log/1`` document, in English."""
@@ -100,4 +133,10 @@ class LogReport:
             "fatal": None if self.fatal is None else self.fatal.as_json(),
             "unread_lines": self.unread_lines,
             "coverage": self.coverage,
+            "budget": [b.as_json() for b in self.budget],
+            "findings": [f.as_json() for f in self.findings],
+            "version_range": None if self.version_range is None else list(self.version_range),
+            "subject": self.subject,
+            "boot": self.boot,
+            "first_line": self.first_line,
         }

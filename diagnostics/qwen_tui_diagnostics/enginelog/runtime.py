@@ -59,7 +59,6 @@ class RuntimeFacts:
     """Decode lines in the window."""
     evidence: LogLine | None = None
     """The last decode line (or speculation line)."""
-    first_usage: float | None = None
 
 
 class RuntimeWindow:
@@ -67,8 +66,6 @@ class RuntimeWindow:
 
     def __init__(self) -> None:
         self.lines: deque[tuple[int, str]] = deque(maxlen=WINDOW)
-        self.count = 0
-        self.first: LogLine | None = None
 
     def facts(self) -> RuntimeFacts:
         """Read the window."""

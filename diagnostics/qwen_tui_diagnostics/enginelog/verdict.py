@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.enginelog.clamps import evidence_of
+from qwen_tui_diagnostics.enginelog.clamps import evidence_of, safe_text
 from qwen_tui_diagnostics.enginelog.death import EchoSeen, Hit
 from qwen_tui_diagnostics.enginelog.report import PHASES, Fatal
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.enginelog.boot import Boot
-    from qwen_tui_profiles.text import Text
 
 __all__ = ["fatal_of", "phase_at"]
 
@@ -34,19 +33,16 @@ _FRAMES: dict[str, str] = {
 }
 
 
-def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | None]:
+def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | EchoSeen | None]:
     """Return the death of ``boot`` and the line that names its cause, if the log has one."""
     root = boot.death.root()
-    if root is None:
-        return None, None
-    if isinstance(root, EchoSeen):
-        return _from_echo(boot, root), None
+    if root is None or isinstance(root, EchoSeen):
+        return (None if root is None else _from_echo(boot, root)), root
     echo = next((e for e in boot.death.echoes if abs(e.line.number - root.line.number) < 500), None)
-    lines = [root.line]
+    lines = [root.line]  # the cause first, its echo after it
     if echo is not None and echo.line.number != root.line.number:
         lines.append(echo.line)
-    lines.sort(key=lambda line: line.number)
-    evidence = tuple(evidence_of(line) for line in lines)
+    evidence = tuple(evidence_of(line, boot.secrets) for line in lines)
     if root.cause is None:
         kind = _generic_kind(boot, root.phase)
         return (
@@ -61,20 +57,25 @@ def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | None]:
     remedy = root.cause.remedy
     if root.cause.kind == "cuda_oom":
         remedy = _oom_remedy(boot, phase_at(boot, root))
-    return Fatal(root.cause.kind, root.cause.summary, remedy, evidence), root
+    summary = root.cause.summary
+    if root.groups:
+        shown = {k: safe_text(v, boot.secrets) for k, v in root.groups.items()}
+        summary = Text(summary.template, {**summary.fields, **shown})
+    return Fatal(root.cause.kind, summary, remedy, evidence), root
 
 
-def phase_at(boot: Boot, root: Hit) -> str | None:
+def phase_at(boot: Boot, root: Hit | EchoSeen) -> str | None:
     """Return the phase in which the cause struck; ``None`` when the log does not tell."""
     seen = root.phase
-    stated = root.cause.phase if root.cause is not None else None
+    hit = root if isinstance(root, Hit) else None
+    stated = hit.cause.phase if hit is not None and hit.cause is not None else None
     if stated is not None and _ORDER[stated] >= _ORDER.get(seen or "", -1):
         return stated
     if seen is None and boot.ready:
         return "serving"
     if seen in {"ready", "serving"}:
         return "serving"
-    frames = root.trace.frames if root.trace is not None else []
+    frames = hit.trace.frames if hit is not None and hit.trace is not None else []
     hint = next((_FRAMES[f] for f in frames if f in _FRAMES), None)
     if hint == "serving":
         return "serving" if boot.ready else (seen or "warmup")
@@ -90,7 +91,7 @@ def _generic_kind(boot: Boot, phase: str | None) -> str:
 
 
 def _from_echo(boot: Boot, root: EchoSeen) -> Fatal:
-    evidence = (evidence_of(root.line),)
+    evidence = (evidence_of(root.line, boot.secrets),)
     if root.code == -9:
         return Fatal(
             "killed",
