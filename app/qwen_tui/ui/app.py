@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from typing import TYPE_CHECKING, ClassVar
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import App
 from textual.reactive import var
+from textual.worker import Worker, WorkerState
 
+from qwen_tui import __version__
 from qwen_tui.ui import messages
 from qwen_tui.ui.actions import Actions
 from qwen_tui.ui.commands import APP, bindings, by_action
@@ -69,14 +72,21 @@ class ConsoleApp(Actions, Feeds, App[None]):
 
     def _handle_signals(self) -> None:
         """Leave in order on TERM and HUP; Textual alone would leave the tty raw."""
-        import asyncio
-
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:
                 loop.add_signal_handler(number, self.exit)
             except (NotImplementedError, RuntimeError, ValueError):
                 return  # not the main thread (tests), or a platform without signal handlers
+
+    @property
+    def crash(self) -> Exception | None:
+        """The error of our own that ended the console, if one did."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """End without Textual's traceback: it prints local variables, which may hold secrets."""
+        self._close_messages_no_wait()
 
     async def on_unmount(self) -> None:
         """Let go of the services; the server goes on."""
@@ -155,6 +165,16 @@ class ConsoleApp(Actions, Feeds, App[None]):
             self.change(busy=None, said=progress.text, said_failed=progress.failed)
         else:
             self.change(busy=progress.text)
+
+    @on(Worker.StateChanged)
+    async def _worker_changed(self, event: Worker.StateChanged) -> None:
+        """Report a feed or action that ended on an error nobody foresaw; the console goes on."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+            from qwen_tui.services.crash import as_user_error
+
+            known = await asyncio.to_thread(as_user_error, error, version=__version__)
+            self.post_message(messages.Failed(known))
 
     @on(messages.Finished)
     def _finished(self, event: messages.Finished) -> None:

@@ -30,6 +30,8 @@ def run(_: argparse.Namespace) -> int:
 
     app = ConsoleApp(RealConsole(Paths.default()))
     app.run()
+    if app.crash is not None:
+        raise app.crash
     return app.return_code or 0
 
 

@@ -1,0 +1,159 @@
+"""The console in a real terminal, with real processes: the demo engine, signals, pipes, exits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from qwen_tui.services.paths import Paths
+from support.supervise import kill_all
+from support.terminal import Terminal, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A home of its own, whose demo profiles use a port that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    paths = Paths(tmp_path / "config", tmp_path / "state", tmp_path / "cache")
+    paths.profiles.mkdir(parents=True)
+    for name in ("demo-speed", "demo-context"):
+        (paths.profiles / f"{name}.toml").write_text(
+            f'extends = "{name}"\nport = {port}\n'
+            "[args]\ndemo-drain-poll-seconds = 0.05\ndemo-load-seconds = 0.4\n"
+        )
+    yield {
+        **{k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES"}},
+        "QWEN_TUI_HOME": str(tmp_path),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+    }
+    kill_all(paths)
+
+
+def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "qwen_tui", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def test_launch_swap_leave_and_find_it_again(env: dict[str, str]) -> None:
+    with terminal(env=env) as console:
+        console.wait("demo-speed")
+        console.wait("s Start")
+        console.press("s")
+        console.wait("Boot")
+        console.wait("RUNNING")
+        console.wait("159,776 →")
+        console.press("p")
+        console.wait("TTFO")
+        console.press("s")
+        console.wait("Swap demo-speed → demo-context")
+        console.press("\r")
+        console.wait(lambda text: "demo-context" in text and "RUNNING" in text)
+        console.wait("Swap to speed")
+        console.press("q")
+        console.wait("Leave it running")
+        console.press("\r")
+        assert console.ended() == 0
+        assert console.sane
+    status = command(env, "status")
+    assert status.returncode == 0, status.stderr
+    assert "demo-context" in status.stdout
+    with terminal(env=env, columns=120, rows=40) as again:
+        text = again.wait("RUNNING")
+        assert "demo-context" in text
+        again.press("x")
+        again.wait("Stop the server?")
+        again.press("\r")
+        again.wait("STOPPED")
+        again.press("q")
+        assert again.ended() == 0
+        assert again.sane
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal(env: dict[str, str], number: signal.Signals) -> None:
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        assert not console.sane
+        console.process.send_signal(number)
+        assert console.ended() == 0
+        assert console.sane
+        assert "Traceback" not in console.text
+
+
+def test_a_killed_console_leaves_the_server_alone(env: dict[str, str]) -> None:
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        console.press("s")
+        console.wait("STARTING")
+        console.process.kill()
+        console.process.wait(5)
+    with terminal(env=env) as again:
+        again.wait("RUNNING")
+        again.wait("of 2 running")
+
+
+def test_no_terminal_is_one_line_and_exit_2(env: dict[str, str]) -> None:
+    done = command(env)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "qwen-tui: The console needs a terminal, and standard output is not one.",
+        "  → Use a command instead, for example: qwen-tui status",
+    ]
+
+
+def test_a_dumb_terminal_is_refused(env: dict[str, str]) -> None:
+    with terminal(env={**env, "TERM": "dumb"}) as console:
+        console.wait("the console cannot draw there")
+        assert console.ended() == 2
+
+
+def test_no_color_paints_no_colour(env: dict[str, str]) -> None:
+    with terminal(env={**env, "NO_COLOR": ""}) as console:
+        console.wait("s Start")
+        assert _coloured(console) == set()
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        assert _coloured(console)
+
+
+def _coloured(console: Terminal) -> set[str]:
+    """Return the hues on the screen; grey is none."""
+    found: set[str] = set()
+    for row in console.screen.buffer.values():
+        for cell in row.values():
+            colour = cell.fg
+            if len(colour) == 6 and len({colour[0:2], colour[2:4], colour[4:6]}) > 1:
+                found.add(colour)
+    return found
+
+
+def test_a_storm_of_resizes_ends_with_a_whole_screen(env: dict[str, str]) -> None:
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        for columns, rows in [(40, 10), (200, 60), (80, 24), (120, 40), (81, 25), (80, 24)]:
+            console.resize(columns, rows)
+            console.read(0.05)
+        console.wait(lambda text: text.splitlines()[-1].startswith(" s Start"))
+        console.press("q")
+        assert console.ended() == 0
