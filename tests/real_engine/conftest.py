@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -97,13 +98,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def engine_processes(interpreter: Path) -> list[psutil.Process]:
-    """Processes of that interpreter, and the engine's children that renamed themselves."""
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Running processes that were started with this home folder in their environment."""
     found = []
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if str(interpreter) in line or line.startswith("sglang::"):
-            found.append(process)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("QWEN_TUI_HOME") == str(home):
+                found.append(process)
     return found
 
 
@@ -121,5 +122,5 @@ def real_engine(tmp_path: Path) -> Iterator[RealEngine]:
     engine = RealEngine(tmp_path / "home", interpreter, model, free_port())
     yield engine
     engine.cli("down", timeout_s=120)
-    for process in engine_processes(interpreter):
+    for process in processes_of(engine.home):
         process.kill()

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from real_engine.conftest import RealEngine, engine_processes
+from real_engine.conftest import RealEngine, processes_of
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(1500)]
 
@@ -85,7 +85,7 @@ def test_main_job(real_engine: RealEngine) -> None:
         refused = engine.cli("up", "speed-cpu", timeout_s=60)
         assert refused.returncode == 1
         assert str(engine.port) in refused.stderr
-        assert engine_processes(engine.interpreter) == []
+        assert processes_of(engine.home) == []
         note["taken_port"] = {
             "seconds": round(time.monotonic() - began, 2),
             "said": refused.stderr.strip().splitlines()[0],
@@ -161,7 +161,7 @@ def test_main_job(real_engine: RealEngine) -> None:
     with socket.socket() as check:
         check.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         check.bind(("127.0.0.1", engine.port))
-    assert engine_processes(engine.interpreter) == []
+    assert processes_of(engine.home) == []
     _write_summary(note, server["version"])
 
 
