@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 from qwen_tui.services.logtail import LogBatch, LogTail, last_lines
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
 
-async def next_batch(batches: object) -> LogBatch:
+async def next_batch(batches: AsyncGenerator[LogBatch, None]) -> LogBatch:
     async with asyncio.timeout(5):
-        return await anext(batches)  # type: ignore[call-overload,no-any-return]
+        return await anext(batches)
 
 
 async def test_follows_what_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "engine.log"
     batches = LogTail(path).batches()
-    waiting = asyncio.create_task(anext(batches))
+    waiting = asyncio.create_task(next_batch(batches))
     await asyncio.sleep(0.05)
     assert not waiting.done()  # the file need not be there yet
     path.write_bytes(b"one\ntwo\nthr")

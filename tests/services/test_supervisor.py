@@ -17,7 +17,7 @@ import pytest
 from qwen_tui.services.process import alive, identify
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.state import ServerState
-from qwen_tui.services.stopper import StopHow
+from qwen_tui.services.stopping import StopHow
 from qwen_tui_profiles.errors import ConfigError, LaunchError
 from support.supervise import (
     fake_profile,
@@ -201,7 +201,7 @@ async def test_an_exit_while_running_is_seen_within_a_second(paths: Paths) -> No
     ready = await up(paths)
     watch = fake_supervisor(paths).watch(interval_s=30)
     assert (await anext(watch)).state is ServerState.RUNNING
-    asyncio.get_running_loop().call_later(0.1, os.kill, ready.pid, signal.SIGKILL)
+    asyncio.get_running_loop().call_later(0.1, os.kill, ready.pid or 0, signal.SIGKILL)
     began = time.monotonic()
     assert (await anext(watch)).state is ServerState.FATAL
     assert time.monotonic() - began < 1.1

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from qwen_tui.services.boot import BootFollower
 from qwen_tui.services.launch import api_key_of, launch, launched_profile, prepare
 from qwen_tui.services.state import ALIVE, ServerState
-from qwen_tui.services.stopper import StopResult, nothing_to_stop, stop_run, sweep
-from qwen_tui_profiles.errors import LaunchError, ProfileError, StopError
+from qwen_tui.services.stopper import nothing_to_stop, stop_run
+from qwen_tui_profiles.errors import LaunchError, ProfileError
 from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.text import t
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.observer import RunObserver
     from qwen_tui.services.paths import Paths
-    from qwen_tui.services.process import Killer
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunRecord, RunStore
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.spawner import Spawner
-    from qwen_tui.services.stopper import StopProgress
+    from qwen_tui.services.stopping import StopProgress, StopResult
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
@@ -50,7 +50,7 @@ class ServerControl:
         observer: RunObserver,
         *,
         spawner: Spawner,
-        killer: Killer,
+        kinds: Kinds,
         http: Http,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -58,7 +58,7 @@ class ServerControl:
         self._store = store
         self._observer = observer
         self._spawner = spawner
-        self._killer = killer
+        self._kinds = kinds
         self._clock = clock
         self._boot = BootFollower(observer, store, http, clock=clock)
         self._keys: dict[str, str | None] = {}
@@ -85,7 +85,7 @@ class ServerControl:
         if now.state in ALIVE:
             raise _occupied(now)
         if self._observer.record is not None:
-            await sweep(self._observer.record, self._killer)
+            await self._sweep(self._observer.record)
         self._keys[profile.name] = api_key_of(profile)
         record, child = launch(
             profile, engine, self._store, self._spawner, clock=self._clock, forced=force
@@ -112,7 +112,7 @@ class ServerControl:
                     # Somebody else who is at work clears up as well as we would.
                     with contextlib.suppress(LaunchError):
                         async with lease():
-                            await sweep(record, self._killer)
+                            await self._sweep(record)
                 return now
             failure = await self.boot_step()
             if failure is not None:
@@ -138,15 +138,10 @@ class ServerControl:
         record = self._observer.record
         if record is None:
             return nothing_to_stop()
-        if record.kind == "attach":
-            raise StopError(
-                t("{url} was not started by qwen-tui; it is only watched.", url=record.url),
-                t("Stop it where it was started. To watch it no longer: qwen-tui attach --forget"),
-            )
         return await stop_run(
             record,
             self._store,
-            self._killer,
+            self._kinds,
             clock=self._clock,
             timeout_s=timeout_s,
             on_change=on_change,
@@ -186,6 +181,9 @@ class ServerControl:
             self._keys[record.profile] = api_key_of(profile)
         return self._keys[record.profile]
 
+    async def _sweep(self, record: RunRecord) -> None:
+        await self._kinds.of(record).sweep(record)
+
     async def _give_up(self, record: RunRecord, failure: Text) -> None:
         """End a server that has its port and cannot generate: a failed boot, with its cause."""
         report = None if self._observer.log is None else self._observer.log.report
@@ -194,7 +192,7 @@ class ServerControl:
         await stop_run(
             record,
             self._store,
-            self._killer,
+            self._kinds,
             clock=self._clock,
             timeout_s=_FAILED_BOOT_STOP_S,
             on_change=None,

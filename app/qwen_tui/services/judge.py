@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Observed", "Verdict", "judge"]
 
 _S = ServerState
+_RUNTIME_REFUSED = 125
+"""Exit code of ``docker run`` and ``podman run`` when the runtime itself failed."""
+_SIGNALLED = 128
+"""They add this to the number of the signal that ended the container's main process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Observed:
     report: LogReport | None = None
     answers: bool | None = None
     """Whether it answers HTTP; ``None`` = not asked."""
+    last_line: str | None = None
+    """Last line of its output, cleaned; ``None`` = none, or it lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,29 +109,42 @@ def _dead(record: RunRecord, seen: Observed) -> Verdict:
         return _end(
             _S.EXITED, seen, "exited", t("The engine ended by itself or by someone else's signal.")
         )
-    return _end(_S.FATAL, seen, "died", *_wordless(record, code, phase))
+    return _end(_S.FATAL, seen, "died", *_wordless(record, seen, phase))
 
 
-def _wordless(record: RunRecord, code: int | None, phase: str | None) -> tuple[Text, Text | None]:
+def _wordless(record: RunRecord, seen: Observed, phase: str | None) -> tuple[Text, Text | None]:
     """Words for a death that the log does not explain."""
+    code = seen.exit_code
+    if record.kind == "container" and code == _RUNTIME_REFUSED:
+        return (
+            t("The container runtime refused to start it: {line}", line=seen.last_line or "—"),
+            t("Check the image, the options and the daemon: qwen-tui logs."),
+        )
+    if code is not None and record.kind == "container" and code > _SIGNALLED:
+        code = _SIGNALLED - code  # what Popen would have said without the runtime in between
     where = t("while serving") if record.ready_at is not None else t("during the boot")
     if phase is not None and record.ready_at is None:
         where = t("during the boot (phase {phase})", phase=phase)
+    oom = t("If the kernel killed it for lack of memory, `dmesg -T | grep -i oom` shows it.")
     log = t("Read the end of its log: qwen-tui logs.")
     if code is None:
-        return (
-            t("The engine is gone, {where}, and its log does not say why.", where=where),
-            t("If the kernel killed it for lack of memory, `dmesg -T | grep -i oom` shows it."),
-        )
+        return t("The engine is gone, {where}, and its log does not say why.", where=where), oom
     if code == -signal.SIGKILL:
-        return (
-            t("The engine was killed (SIGKILL) from outside, {where}.", where=where),
-            t("If the kernel killed it for lack of memory, `dmesg -T | grep -i oom` shows it."),
-        )
+        return t("The engine was killed (SIGKILL) from outside, {where}.", where=where), oom
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         return t("The engine ended by signal {name}, {where}.", name=name, where=where), log
-    return t("The engine ended with exit code {code}, {where}.", code=code, where=where), log
+    if seen.last_line is None:
+        return t("The engine ended with exit code {code}, {where}.", code=code, where=where), log
+    return (
+        t(
+            "The engine ended with exit code {code}, {where}; its last line: {line}",
+            code=code,
+            where=where,
+            line=seen.last_line,
+        ),
+        log,
+    )
 
 
 def _end(

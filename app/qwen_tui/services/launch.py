@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.engines import resolve_interpreter
+from qwen_tui.services.kinds.container import with_identity
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.process import RUN_VARIABLE, boot_id, identify, seconds_since_boot
 from qwen_tui.services.runs import RunRecord
@@ -74,11 +75,15 @@ def launch(
     """
     require_free_port(profile.host, profile.port)
     spec = build_launch(profile, interpreter=engine.interpreter, engine_version=engine.version)
+    run = store.new_id()
+    folder = store.folder / run
+    contained = isinstance(profile.launch, ContainerLaunch)
+    command = with_identity(spec.argv, run, folder / "container.id") if contained else spec.argv
     us = identify(os.getpid())
     record = store.begin(
         RunRecord(
-            id=store.new_id(),
-            kind="process",
+            id=run,
+            kind="container" if contained else "process",
             profile=profile.name,
             engine=profile.engine.value,
             url=profile.url,
@@ -88,7 +93,7 @@ def launch(
             created_boot_s=seconds_since_boot(),
             boot=boot_id(),
             launcher=None if us is None else (us.pid, us.create_time),
-            argv=redact_argv(spec.argv),
+            argv=redact_argv(command),
             asked=redact_argv(engine_arguments(profile, engine_version=engine.version)),
             env=_redacted(spec.env),
             snapshot=profile_snapshot(profile),
@@ -99,10 +104,9 @@ def launch(
             warnings=tuple(warnings),
         )
     )
-    folder = store.folder / record.id
     try:
         child = spawner.spawn(
-            spec.argv,
+            command,
             {**spec.env, RUN_VARIABLE: record.id},
             folder=folder,
             log=folder / "engine.log",

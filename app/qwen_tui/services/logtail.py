@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_profiles.foreign import clean, redact
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
 __all__ = ["LogBatch", "LogTail", "last_lines"]
@@ -59,7 +59,7 @@ class LogTail:
         self._offset = 0
         self._lines = _Lines()
 
-    async def batches(self) -> AsyncIterator[LogBatch]:
+    async def batches(self) -> AsyncGenerator[LogBatch, None]:
         """Yield the end of what is there, then what is appended; ends only when cancelled."""
         while True:
             began = self._monotonic()

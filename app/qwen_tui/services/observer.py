@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.bootlog import BootLog, open_reader
 from qwen_tui.services.judge import Observed, Verdict, judge
-from qwen_tui.services.process import ProcessId, alive, boot_id, identify, wait_gone
+from qwen_tui.services.logtail import last_lines
+from qwen_tui.services.process import ProcessId, boot_id, identify, wait_gone
 from qwen_tui.services.snapshots import ServerSnapshot
 from qwen_tui.services.state import ALIVE, ServerState
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from qwen_tui.services.bootlog import Reader
+    from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunRecord, RunStore
     from qwen_tui.services.spawner import Child
@@ -40,12 +42,14 @@ class RunObserver:
         self,
         store: RunStore,
         http: Http,
+        kinds: Kinds,
         *,
         clock: Callable[[], float] = time.time,
         make_reader: Callable[[Sequence[str]], Reader] = open_reader,
     ) -> None:
         self._store = store
         self._http = http
+        self._kinds = kinds
         self._clock = clock
         self._make_reader = make_reader
         self._children: dict[str, Child] = {}
@@ -119,8 +123,9 @@ class RunObserver:
 
     async def _judge(self, record: RunRecord, *, ask: bool) -> Verdict:
         same_boot = record.boot is None or self._boot is None or record.boot == self._boot
-        running = same_boot and record.main is not None and alive(record.main)
+        running = same_boot and self._kinds.of(record).alive(record)
         exit_code = self.exit_code(record.id)
+        last_line = None
         if record.main is not None and not running:
             if record.stop_asked is not None and self._store.busy():
                 # Its stop is under way: whoever asked for it says how it ended.
@@ -130,6 +135,7 @@ class RunObserver:
             exit_code = self.exit_code(record.id)
             if self._log is not None:
                 self._log.finish()
+                last_line = _last_line(self._log.path)
         elif self._log is not None:
             self._log.advance()
         seen = Observed(
@@ -139,6 +145,7 @@ class RunObserver:
             launching=_launching(record),
             exit_code=exit_code,
             report=None if self._log is None else self._log.report,
+            last_line=last_line,
             answers=await self._answers(record)
             if ask
             else None
@@ -186,6 +193,14 @@ class RunObserver:
             report=report,
             message=verdict.message,
         )
+
+
+def _last_line(path: Path) -> str | None:
+    try:
+        lines = [line.strip() for line in last_lines(path, 20)]
+    except OSError:
+        return None
+    return next((line[:300] for line in reversed(lines) if line), None)
 
 
 def _launching(record: RunRecord) -> bool:

@@ -15,26 +15,28 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.bootlog import open_reader
 from qwen_tui.services.control import ServerControl, differs, no_lease
+from qwen_tui.services.kinds import Kinds
 from qwen_tui.services.observer import RunObserver
 from qwen_tui.services.process import ExitWatch, SystemKiller
 from qwen_tui.services.readiness import HttpSmoke
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.spawner import SystemSpawner
 from qwen_tui.services.state import ALIVE, ServerState
-from qwen_tui.services.stopper import DEFAULT_STOP_S
+from qwen_tui.services.stopping import DEFAULT_STOP_S
 from qwen_tui.services.swap import Swap, SwapOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from qwen_tui.services.bootlog import Reader
+    from qwen_tui.services.kinds.container import CallRuntime
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.process import Killer
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunRecord
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.spawner import Spawner
-    from qwen_tui.services.stopper import StopProgress, StopResult
+    from qwen_tui.services.stopping import StopProgress, StopResult
     from qwen_tui.services.swap import SwapStep
     from qwen_tui_profiles.profile import EngineProfile
 
@@ -56,17 +58,19 @@ class ServerSupervisor:
         http: Http | None = None,
         clock: Callable[[], float] = time.time,
         make_reader: Callable[[Sequence[str]], Reader] = open_reader,
+        call_runtime: CallRuntime | None = None,
     ) -> None:
         self.paths = paths
         self.store = RunStore(paths)
         http = http or HttpSmoke()
-        self._observer = RunObserver(self.store, http, clock=clock, make_reader=make_reader)
+        kinds = Kinds(killer or SystemKiller(), call_runtime)
+        self._observer = RunObserver(self.store, http, kinds, clock=clock, make_reader=make_reader)
         self._control = ServerControl(
             paths,
             self.store,
             self._observer,
             spawner=spawner or SystemSpawner(),
-            killer=killer or SystemKiller(),
+            kinds=kinds,
             http=http,
             clock=clock,
         )
@@ -87,7 +91,7 @@ class ServerSupervisor:
         """
         return await self._observer.look(ask=ask)
 
-    async def watch(self, interval_s: float = 0.5) -> AsyncIterator[ServerSnapshot]:
+    async def watch(self, interval_s: float = 0.5) -> AsyncGenerator[ServerSnapshot, None]:
         """Yield what is known at once, then whenever something changed.
 
         A server whose boot nobody follows (its console was killed) is asked for its first token
@@ -173,7 +177,7 @@ class ServerSupervisor:
 
     async def swap(
         self, target: EngineProfile, options: SwapOptions | None = None
-    ) -> AsyncIterator[SwapStep]:
+    ) -> AsyncGenerator[SwapStep, None]:
         """Stop what runs and start ``target``, or go back; yields each moment.
 
         Raises:

@@ -19,12 +19,12 @@ from qwen_tui_profiles.errors import LaunchError, QwenTuiError
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from qwen_tui.services.control import Lease, ServerControl
     from qwen_tui.services.engines import EngineFound
     from qwen_tui.services.snapshots import ServerSnapshot
-    from qwen_tui.services.stopper import StopProgress
+    from qwen_tui.services.stopping import StopProgress
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
@@ -104,7 +104,7 @@ class Swap:
         self._cancelled.set()
         return True
 
-    async def steps(self) -> AsyncIterator[SwapStep]:
+    async def steps(self) -> AsyncGenerator[SwapStep, None]:
         """Do it, yielding each moment. Raises nothing: the last step says how it ended."""
         task = asyncio.create_task(self._run())
         try:

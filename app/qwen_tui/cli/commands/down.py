@@ -12,7 +12,7 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     import argparse
 
-    from qwen_tui.services.stopper import StopProgress, StopResult
+    from qwen_tui.services.stopping import StopProgress, StopResult
 
 SCHEMA = "qwen-tui.down/1"
 _EVERY_S = 2.0
