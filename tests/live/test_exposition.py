@@ -143,7 +143,7 @@ def test_unwanted_names_are_left_out_but_tell_their_prefix() -> None:
     for _ in range(2):
         parsed = parser.parse('x:a{l="1"} 1\nsglang:b{l="1"} 2\nplain 3\n')
         assert set(parsed.samples) == {"x:a"}
-        assert parsed.prefixes == {"x", "sglang", ""}
+        assert parsed.prefixes == {"x", "sglang", "plain"}
         assert parsed.lines == 3
 
 

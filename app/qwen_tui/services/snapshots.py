@@ -113,6 +113,8 @@ class LiveWindow:
     """Time between tokens: per token on SGLang, per engine output on vLLM."""
     e2e: LatencySummary | None = None
     queue_time: LatencySummary | None = None
+    overhead: LatencySummary | None = None
+    """What a gateway says that it adds itself."""
     tpot: LatencySummary | None = None
     """Time per output token, one sample a request."""
     energy_j_per_1k: float | None = None
@@ -148,12 +150,15 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSnapshot:
-    """One data-parallel replica behind the same address."""
+    """One data-parallel replica or routed worker behind the same address."""
 
     rank: str
+    """Rank (``0``) or the worker's address."""
     running: int | None
     queue: int | None
     kv_used: float | None
+    healthy: bool | None = None
+    """As the router in front sees it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +168,8 @@ class LiveSnapshot:
     at: float
     """Unix time of the scrape."""
     source: str
-    """``sglang``, ``vllm`` or ``other`` (answers, but exports nothing that we know)."""
+    """``sglang``, ``vllm``; in front of engines ``smg``, ``sgl_router``, ``litellm``; ``other``
+    (answers, but exports nothing that we know); ``unknown`` (never answered)."""
     stale_s: float | None = None
     """Age of the figures when the last scrape failed; ``None`` = fresh."""
     error: Text | None = None

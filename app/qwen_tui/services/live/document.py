@@ -62,7 +62,13 @@ def live_json(
         "peaks": {name: _r(value) for name, value in snapshot.peaks.items()},
         "windows": [_window(w) for w in snapshot.windows],
         "replicas": [
-            {"rank": r.rank, "running": r.running, "queue": r.queue, "kv_used": _r(r.kv_used, 4)}
+            {
+                "rank": r.rank,
+                "running": r.running,
+                "queue": r.queue,
+                "kv_used": _r(r.kv_used, 4),
+                "healthy": r.healthy,
+            }
             for r in snapshot.replicas
         ],
         "boots": snapshot.boots,
@@ -92,6 +98,7 @@ def _window(window: LiveWindow) -> dict[str, Any]:
         "itl_ms": _latency(window.itl),
         "e2e_ms": _latency(window.e2e),
         "queue_time_ms": _latency(window.queue_time),
+        "overhead_ms": _latency(window.overhead),
         "tpot_ms": _latency(window.tpot),
         "energy_j_per_1k": _r(window.energy_j_per_1k),
     }

@@ -51,7 +51,7 @@ class Exposition:
     lines: int = 0
     """Sample lines seen, also those of unwanted names."""
     prefixes: set[str] = field(default_factory=set)
-    """What stands before the first colon of each name (``sglang``, ``vllm``; "" without one)."""
+    """What each name begins with: up to its colon (``sglang``), else its first word (``smg``)."""
 
     def __iter__(self) -> Iterator[tuple[str, Sample]]:
         """Yield every sample with its name."""
@@ -133,7 +133,11 @@ class ExpositionParser:
 
 def _prefix(name: str) -> str:
     before, colon, _ = name.partition(":")
-    return before if colon else ""
+    if colon:
+        return before
+    words = name.split("_", 2)
+    # "sgl_router_…" is one product's prefix; everywhere else the first word is.
+    return "_".join(words[:2]) if words[0] == "sgl" else words[0]
 
 
 _UNKNOWN = _Series("", ())

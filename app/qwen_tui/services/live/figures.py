@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.live.alarms import AlarmBoard
 from qwen_tui.services.live.bound import find_bound
+from qwen_tui.services.live.catalogue import FRONTS
 from qwen_tui.services.live.evidence import Evidence
 from qwen_tui.services.live.measures import live_window
 from qwen_tui.services.live.windows import WINDOWS_S
@@ -120,14 +121,7 @@ class FigureMaker:
             energy_j_per_1k=main.energy_j_per_1k,
             models=reading.models or ((limits.model,) if limits.model else ()),
             engine_version=limits.version,
-            replicas=tuple(
-                ReplicaSnapshot(
-                    rank, _whole(g.get("running")), _whole(g.get("queue")), g.get("kv_used")
-                )
-                for rank, g in sorted(reading.replicas.items())
-            )
-            if len(reading.replicas) > 1
-            else (),
+            replicas=_replica_list(reading),
             boots=history.boots,
             notes=() if note is None else (note,),
         )
@@ -223,6 +217,22 @@ def _requests(
         if moved is not None and not moved.get("decoded") and not moved.get("prefilled"):
             return (None if running is None else 0, None if queue is None else 0)
     return running, queue
+
+
+def _replica_list(reading: Reading) -> tuple[ReplicaSnapshot, ...]:
+    """Return the replicas when there is more than one, or when a router names its only one."""
+    if len(reading.replicas) <= 1 and reading.engine not in FRONTS:
+        return ()
+    return tuple(
+        ReplicaSnapshot(
+            rank,
+            _whole(gauges.get("running")),
+            _whole(gauges.get("queue")),
+            gauges.get("kv_used"),
+            None if (healthy := gauges.get("healthy")) is None else healthy > 0,
+        )
+        for rank, gauges in sorted(reading.replicas.items())
+    )
 
 
 def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:

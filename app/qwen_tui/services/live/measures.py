@@ -149,6 +149,7 @@ def live_window(
         itl=window.latency("itl"),
         e2e=window.latency("e2e"),
         queue_time=window.latency("queue_time"),
+        overhead=window.latency("overhead"),
         tpot=window.latency("tpot"),
         energy_j_per_1k=energy / energy_tokens * 1000 if energy and energy_tokens else None,
     )

@@ -33,7 +33,10 @@ _HTTP_ACTIVE = "sglang:http_requests_active"
 _GENERATING = frozenset(
     {"/generate", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"}
 )
-_OF_REPLICAS = frozenset({"running", "queue", "kv_used"})
+_OF_REPLICAS = frozenset({"running", "queue", "kv_used", "healthy"})
+# Which replica a series belongs to: SGLang's DP rank, vLLM's engine index, and the worker that a
+# router put in front.
+_REPLICA_LABELS = ("worker_addr", "worker", "dp_rank", "engine")
 _EXTRA = frozenset({_PER_POSITION, _VLLM_INFO, _HTTP_ACTIVE})
 
 
@@ -60,7 +63,7 @@ class Reading:
     """Fingerprint of this boot of the engine; empty when it exports none."""
     models: tuple[str, ...] = ()
     replicas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Gauges of each data-parallel replica by its rank; one entry without data parallelism."""
+    """Gauges of each replica by its rank or address; one entry where there is only one."""
     http_active: int | None = None
     """Generation requests open at the engine's HTTP server right now (SGLang)."""
     info: Mapping[str, str] = field(default_factory=dict)
@@ -229,11 +232,12 @@ def _replicas(samples: Mapping[str, list[Sample]], engine: Engine) -> dict[str, 
         by_rank: dict[str, list[Sample]] = {}
         for sample in _pick(samples, row.names):
             labels = dict(sample.labels)
-            by_rank.setdefault(labels.get("dp_rank", labels.get("engine", "")), []).append(sample)
+            parts = [labels[name] for name in _REPLICA_LABELS if labels.get(name)]
+            by_rank.setdefault(" ".join(parts), []).append(sample)
         for rank, found in by_rank.items():
             value = _gauge({row.names[0]: found}, row)
             if value is not None:
-                out.setdefault(clean(rank)[:40], {})[row.key] = value
+                out.setdefault(clean(rank)[:80], {})[row.key] = value
     return out
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricPoller", "Pace"]
 
+_ROUTED = "/engine_metrics"
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -100,6 +102,7 @@ class MetricPoller:
         self._prefill: PrefillClock | None = None
         self._prefill_at: float | None = None
         self._has_loads = True
+        self._metrics_path = "/metrics"
         self._scraped_at: float | None = None
 
     async def stream(self) -> AsyncGenerator[LiveSnapshot, None]:
@@ -130,13 +133,23 @@ class MetricPoller:
 
     async def _attempt(self, *, windowed: bool) -> LiveSnapshot:
         try:
-            answer = await self._get("/metrics")
+            answer = await self._get(self._metrics_path)
+            if answer.status == 404 and self._last_good is None:
+                answer = await self._other_path(answer)
             snapshot = await self._read(answer, windowed=windowed)
         except FetchError as error:
             self._failures += 1
             snapshot = self._stale(error.message)
         self._last = snapshot
         return snapshot
+
+    async def _other_path(self, answer: Answer) -> Answer:
+        """Try where SGLang's router shows the metrics of all its workers, by ``worker_addr``."""
+        routed = await self._get(_ROUTED)
+        if routed.status != 200:
+            return answer
+        self._metrics_path = _ROUTED
+        return routed
 
     async def _get(self, path: str) -> Answer:
         return await get(
