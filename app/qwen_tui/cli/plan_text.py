@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import Text, t, tr
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qwen_tui_profiles.findings import Clamp, Value
-    from qwen_tui_profiles.plan.result import Interval, Plan
+    from qwen_tui_profiles.plan.result import Interval, Knob, Plan, Wanted
 
 __all__ = ["plan_lines"]
 
@@ -45,6 +46,14 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             size = _DASH if line.gib is None else f"{line.gib:.2f}"
             yield f"  {size:>8}  {tr(line.title)}"
             yield f"            {tr(line.basis)}"
+    if plan.wanted is not None:
+        yield ""
+        yield from _wanted_lines(plan.wanted)
+    elif plan.knobs:
+        yield ""
+        yield tr(t("What a change buys"))
+        for knob in plan.knobs:
+            yield _knob_line(knob)
     if plan.findings:
         yield ""
         for finding in plan.findings:
@@ -52,12 +61,51 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             if finding.remedy is not None:
                 yield f"      → {tr(finding.remedy)}"
             yield f"      {finding.rule}: {finding.source}"
+    if plan.calibration is not None and plan.calibration["error_pct"] is not None:
+        yield ""
+        yield tr(
+            t(
+                "Last {boots} boots here: error at most {error} %.",
+                boots=plan.calibration["boots"],
+                error=plan.calibration["error_pct"],
+            )
+        )
     if plan.assumed:
         yield ""
         yield tr(t("Assumed"))
         for item in plan.assumed:
             value = "" if item.value is None else f" = {item.value}"
             yield f"  {item.name}{value}: {tr(item.reason)}"
+
+
+def _wanted_lines(wanted: Wanted) -> Iterator[str]:
+    wishes = []
+    if wanted.context is not None:
+        wishes.append(tr(t("{tokens} tokens for one request", tokens=f"{wanted.context:,}")))
+    if wanted.requests is not None:
+        wishes.append(tr(t("{requests} requests at once", requests=wanted.requests)))
+    yield tr(t("Wanted: {wishes}", wishes=", ".join(wishes)))
+    if wanted.why is not None:
+        yield f"  {tr(wanted.why)}"
+    for step in wanted.steps:
+        yield _knob_line(step)
+    if wanted.reached:
+        tokens = _DASH if wanted.tokens is None else f"{wanted.tokens:,}"
+        yield "  " + tr(
+            t(
+                "Then: {tokens} tokens, {requests} requests, {slack} GiB left to run in.",
+                tokens=tokens,
+                requests=_DASH if wanted.got_requests is None else wanted.got_requests,
+                slack=_DASH if wanted.slack_gib is None else f"{wanted.slack_gib:.1f}",
+            )
+        )
+        yield "  " + shlex.join(wanted.args)
+
+
+def _knob_line(knob: Knob) -> str:
+    tokens = _DASH if knob.tokens is None else f"{knob.tokens:+,}"
+    requests = "" if not knob.requests else tr(t(", {n} requests", n=f"{knob.requests:+}"))
+    return f"  {knob.flag:<32}{tokens:>10} {tr(t('tokens'))}{requests}   {tr(knob.change)}"
 
 
 def _verdict(plan: Plan) -> Text:

@@ -42,6 +42,9 @@ class PlanOptions:
     total_gib: float | None = None
     weights_gib: float | None = None
     draft_gib: float | None = None
+    kv_memory_gib: float | None = None
+    want_context: int | None = None
+    want_requests: int | None = None
     gpu_index: int = 0
 
 
@@ -82,6 +85,9 @@ def plan_request(options: PlanOptions, profile: EngineProfile | None, paths: Pat
         total_gib=options.total_gib if options.total_gib is not None else total_gib,
         weights_gib=options.weights_gib,
         draft_gib=options.draft_gib,
+        kv_memory_gib=options.kv_memory_gib,
+        want_context=options.want_context,
+        want_requests=options.want_requests,
     )
 
 

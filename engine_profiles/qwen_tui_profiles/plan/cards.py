@@ -16,13 +16,13 @@ CARDS_MIB: tuple[tuple[int, str], ...] = (
     (183359, "B200"),
 )
 
-_OFFERED = 0.985
-"""Share of the total that an idle card with a started engine has free at most."""
+_TAKEN_GIB = 0.75
+"""A started engine sees at least this much less than the total (RTX 5090 0.83, H200 1.27)."""
 
 
 def assumed_total_gib(free_gib: float) -> float:
     """Return the total of the smallest known card that can have this much memory free."""
     for mib, _ in CARDS_MIB:
-        if free_gib * 1024 <= mib * _OFFERED:
+        if free_gib + _TAKEN_GIB <= mib / 1024:
             return mib / 1024
-    return free_gib / _OFFERED
+    return free_gib + 2 * _TAKEN_GIB

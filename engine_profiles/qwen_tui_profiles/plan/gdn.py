@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from qwen_tui_profiles.errors import InputError
+from qwen_tui_profiles.plan.fields import whole
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
@@ -78,11 +79,11 @@ class StateDims:
         dtype = text.get("mamba_ssm_dtype")
         return cls(
             layers=layers,
-            key_heads=_positive(text, "linear_num_key_heads"),
-            value_heads=_positive(text, "linear_num_value_heads"),
-            key_dim=_positive(text, "linear_key_head_dim"),
-            value_dim=_positive(text, "linear_value_head_dim"),
-            conv_kernel=_positive(text, "linear_conv_kernel_dim"),
+            key_heads=whole(text, "linear_num_key_heads"),
+            value_heads=whole(text, "linear_num_value_heads"),
+            key_dim=whole(text, "linear_key_head_dim"),
+            value_dim=whole(text, "linear_value_head_dim"),
+            conv_kernel=whole(text, "linear_conv_kernel_dim"),
             declared_dtype=dtype if isinstance(dtype, str) else "float32",
         )
 
@@ -330,20 +331,6 @@ def _linear_layers(text: Mapping[str, object]) -> int:
     kinds = text.get("layer_types")
     if isinstance(kinds, list | tuple):
         return sum(1 for kind in kinds if kind == "linear_attention")
-    total = _positive(text, "num_hidden_layers")
-    interval = _positive(text, "full_attention_interval")
+    total = whole(text, "num_hidden_layers")
+    interval = whole(text, "full_attention_interval")
     return total - total // interval
-
-
-def _positive(text: Mapping[str, object], name: str) -> int:
-    value = text.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise InputError(
-            t(
-                "config.json: {name} is {value}; a positive whole number is expected.",
-                name=name,
-                value="missing" if value is None else repr(value),
-            ),
-            t("Check that config.json is complete and belongs to this checkpoint."),
-        )
-    return value

@@ -12,6 +12,7 @@ from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
 from qwen_tui_profiles.plan.memory import FreeMemory, free_memory
 from qwen_tui_profiles.plan.model import ModelFacts, read_model
 from qwen_tui_profiles.plan.report_sglang import build_plan, unknown_plan
+from qwen_tui_profiles.plan.resolution import MTP_ALGORITHMS
 from qwen_tui_profiles.plan.result import Assumption
 from qwen_tui_profiles.plan.settings import Settings, resolve
 from qwen_tui_profiles.plan.solve_sglang import PoolInputs, Pools, budget_rule, solve
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.plan.request import PlanRequest
     from qwen_tui_profiles.plan.result import Plan
 
-__all__ = ["Computed", "compute", "predict_sglang"]
+__all__ = ["Computed", "arithmetic", "compute", "predict_sglang"]
 
 _RECORDED = "0.5.17"
 """The release whose boots were recorded; others were read from the source only."""
@@ -80,10 +81,30 @@ def predict_sglang(request: PlanRequest) -> Plan:
     arguments = read_sglang(request.args)
     if (arguments.pp_size or 1) > 1 or (arguments.dp_size or 1) > 1:
         return unknown_plan(request.engine_version, facts, "parallelism")
+    if _foreign_draft(facts, arguments) and request.draft_gib is None:
+        return unknown_plan(request.engine_version, facts, "draft")
     computed = compute(request, facts, arguments)
     if computed is None:
         return unknown_plan(request.engine_version, facts, "weights")
     return build_plan(computed)
+
+
+def _foreign_draft(facts: ModelFacts, arguments: SglangArguments) -> bool:
+    """Whether the draft model is another checkpoint than the target."""
+    name = (arguments.speculative_algorithm or "NONE").upper()
+    if name in {"NONE", "NGRAM"}:
+        return False
+    if name in MTP_ALGORITHMS:
+        return facts.draft_layers == 0 and arguments.speculative_draft_model_path is not None
+    return True
+
+
+def arithmetic(request: PlanRequest) -> Computed | None:
+    """Return the arithmetic alone; None where nothing can be predicted."""
+    facts = read_model(request.config)
+    if facts.known is None:
+        return None
+    return compute(request, facts, read_sglang(request.args))
 
 
 def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments) -> Computed | None:
@@ -144,12 +165,17 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
             ),
             t("Use extra_buffer, or a newer release."),
         )
-    drafts = settings.own_head and weights.draft > 0
+    foreign = _foreign_draft(facts, arguments)
+    if foreign:
+        # Its own embedding stays; its layers are taken for one of the target's size.
+        weights = replace(weights, draft=(request.draft_gib or 0.0) * GIB, draft_late=0.0)
+        assumed.append(Assumption("draft_layers", 1, t("The draft is another checkpoint.")))
+    drafts = (settings.own_head or foreign) and weights.draft > 0
     cell = token_cell(
         facts,
         engine_version=version,
         kv_bytes=settings.kv_bytes,
-        speculative=settings.own_head,
+        speculative=settings.own_head or foreign,
         draft_path=settings.draft_path,
         tp=settings.tp,
     )

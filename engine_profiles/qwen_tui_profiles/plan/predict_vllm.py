@@ -7,14 +7,21 @@ import math
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import UsageError
-from qwen_tui_profiles.findings import Clamp, Finding, Severity
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.advice import unknown_finding
 from qwen_tui_profiles.plan.arguments import VllmArguments, read_vllm
 from qwen_tui_profiles.plan.cards import assumed_total_gib
 from qwen_tui_profiles.plan.memory import check_gib
 from qwen_tui_profiles.plan.model import ModelFacts, read_model
-from qwen_tui_profiles.plan.result import Assumption, BudgetLine, Interval, Plan, StatePlan
+from qwen_tui_profiles.plan.report_vllm import (
+    budget_lines,
+    clamps_of,
+    failure_of,
+    findings_of,
+    fraction_of,
+    meaning,
+)
+from qwen_tui_profiles.plan.result import Assumption, Interval, Plan, StatePlan
 from qwen_tui_profiles.plan.solve_vllm import (
     NEWEST_VLLM,
     BlockLayout,
@@ -23,7 +30,7 @@ from qwen_tui_profiles.plan.solve_vllm import (
     block_pool,
 )
 from qwen_tui_profiles.plan.weights import GIB, Weights, weights_from_dims, weights_from_headers
-from qwen_tui_profiles.text import Text, t
+from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -182,7 +189,7 @@ def _available(
     elif weights is not None:
         drafts = weights.draft - weights.draft_late if _drafts(asked) else 0.0
         loaded = (weights.target + drafts) / GIB / tp
-    share = math.ceil(total * GIB * _fraction(asked, version)) / GIB
+    share = math.ceil(total * GIB * fraction_of(asked, version)) / GIB
     assumed.append(
         Assumption(
             "profiling_overhead_gib",
@@ -192,12 +199,6 @@ def _available(
     )
     low, value, high = (share - loaded - overhead for overhead in reversed(_OVERHEAD))
     return low * GIB, value * GIB, high * GIB
-
-
-def _fraction(asked: VllmArguments, version: str) -> float:
-    if asked.gpu_memory_utilization is not None:
-        return asked.gpu_memory_utilization
-    return 0.92 if in_range(version, "0.20.0", None) else 0.9
 
 
 def _sequences(asked: VllmArguments, total_gib: float | None) -> int:
@@ -220,7 +221,7 @@ def _plan(
 ) -> Plan:
     low, value, high = pools
     sequences = _sequences(asked, request.total_gib)
-    failures = [_failure(asked, facts, version, layout, p, context, sequences) for p in pools]
+    failures = [failure_of(asked, facts, version, layout, p, context, sequences) for p in pools]
     failure, kind = failures[1]
     requests = min(sequences, value.at_once)
     lengths = [length for length in (*_TABLE_LENGTHS, context) if length <= context]
@@ -251,14 +252,14 @@ def _plan(
         context_declared=context,
         context_usable=min(context, value.largest_context) if value.blocks else None,
         slack_gib=None,
-        budget=_budget(request, asked, weights, version, available),
-        clamps=_clamps(asked, layout),
+        budget=budget_lines(request, asked, weights, version, available),
+        clamps=clamps_of(asked, layout),
         adjustments=(),
-        findings=_findings(asked, version, value, layout, sequences),
+        findings=findings_of(asked, version, value, layout, sequences),
         assumed=assumed,
         engine="vllm",
         engine_version=version,
-        fraction=_fraction(asked, version),
+        fraction=fraction_of(asked, version),
         cell_bytes=None,
         details={
             "vllm": {
@@ -278,130 +279,10 @@ def _plan(
                     str(length): max(0, (value.blocks - 1) // layout.blocks_for(length))
                     for length in lengths
                 },
-                "tokens_mean": _meaning(version),
+                "tokens_mean": meaning(version),
             }
         },
     )  # fmt: skip
-
-
-def _meaning(version: str) -> str:
-    if in_range(version, "0.20.1", None):
-        return "concurrency times max_model_len: depends on the context asked for"
-    return "blocks of one layer group: far below what a hybrid model holds"
-
-
-def _failure(
-    asked: VllmArguments,
-    facts: ModelFacts,
-    version: str,
-    layout: BlockLayout,
-    pool: BlockPool,
-    context: int,
-    sequences: int,
-) -> tuple[Text | None, str | None]:
-    if context > facts.context:
-        return (
-            t(
-                "--max-model-len {asked} is more than the {derived} that the checkpoint declares.",
-                asked=context,
-                derived=facts.context,
-            ),
-            "context_too_long",
-        )
-    if pool.blocks <= 0:
-        return t("Weights leave no memory for the KV cache."), "kv_pool_no_memory"
-    automatic = asked.max_model_len is not None and asked.max_model_len.lower() in {"auto", "-1"}
-    if pool.largest_context < context and not automatic:
-        return (
-            t(
-                "One request of {context} tokens needs {needed} blocks of {have}; {largest} fit.",
-                context=context,
-                needed=layout.blocks_for(context),
-                have=pool.blocks,
-                largest=pool.largest_context,
-            ),
-            "context_exceeds_kv",
-        )
-    if facts.state is not None and sequences > pool.blocks and in_range(version, "0.20.0", None):
-        return (
-            t(
-                "--max-num-seqs {asked} is more than the {blocks} state blocks.",
-                asked=sequences,
-                blocks=pool.blocks,
-            ),
-            "mamba_pool_too_small",
-        )
-    return None, None
-
-
-def _clamps(asked: VllmArguments, layout: BlockLayout) -> tuple[Clamp, ...]:
-    if asked.block_size is None or asked.block_size >= layout.block_tokens:
-        return ()
-    return (
-        Clamp(
-            "--block-size",
-            asked.block_size,
-            layout.block_tokens,
-            "state page",
-            t("A block must hold one page of recurrent state."),
-            t("Take the flag away; prefixes are cached in blocks of this size."),
-            None,
-        ),
-    )
-
-
-def _findings(
-    asked: VllmArguments, version: str, pool: BlockPool, layout: BlockLayout, sequences: int
-) -> tuple[Finding, ...]:
-    if not layout.state_groups or pool.at_once >= sequences or not pool.blocks:
-        return ()
-    return (
-        Finding(
-            "plan-vllm-state-blocks",
-            Severity.WARN,
-            t(
-                "Every request pins {fixed} blocks whatever its length: {at_once} short ones run "
-                "at once, not {sequences}.",
-                fixed=layout.fixed_blocks,
-                at_once=pool.at_once,
-                sequences=sequences,
-            ),
-            "--max-num-seqs" if asked.max_num_seqs is not None else "max_num_seqs (default)",
-            "block arithmetic; seed 003: 452 blocks hold 25 short requests",
-            "0.9.2",
-            None,
-            t("Set --max-num-seqs {at_once}; more of them only wait.", at_once=pool.at_once),
-        ),
-    )
-
-
-def _budget(
-    request: PlanRequest,
-    asked: VllmArguments,
-    weights: Weights | None,
-    version: str,
-    available: tuple[float, float, float],
-) -> tuple[BudgetLine, ...]:
-    lines: list[BudgetLine] = []
-    if weights is not None:
-        lines.append(
-            BudgetLine("weights", weights.target / GIB, weights.basis, t("Weights on the card"))
-        )
-    spread = (available[2] - available[0]) / GIB
-    lines.append(
-        BudgetLine(
-            "kv_cache",
-            available[1] / GIB,
-            t("given in bytes")
-            if spread < 0.02
-            else t(
-                "{fraction} of the total, less weights and a profiling run of 1 to 4 GiB",
-                fraction=f"{_fraction(asked, version):g}",
-            ),
-            t("State and KV cache"),
-        )
-    )
-    return tuple(lines)
 
 
 def _nothing(version: str, facts: ModelFacts, reason: str) -> Plan:

@@ -8,6 +8,7 @@ from qwen_tui_profiles.findings import Clamp
 from qwen_tui_profiles.plan.advice import sglang_findings, unknown_finding
 from qwen_tui_profiles.plan.budget import allocation, budget_lines
 from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
+from qwen_tui_profiles.plan.host import host_lines
 from qwen_tui_profiles.plan.refusals import refused
 from qwen_tui_profiles.plan.result import Interval, Plan, StatePlan
 from qwen_tui_profiles.plan.weights import GIB
@@ -74,7 +75,9 @@ def build_plan(computed: Computed) -> Plan:
         context_declared=settings.context,
         context_usable=usable,
         slack_gib=allocated.slack if sized else None,
-        budget=budget_lines(computed, allocated) if sized else (),
+        budget=(*budget_lines(computed, allocated), *host_lines(computed, allocated))
+        if sized
+        else (),
         clamps=settings.clamps + (_pool_clamps(computed) if sized and refusal is None else ()),
         adjustments=settings.adjustments
         + (_pool_adjustments(computed) if sized and refusal is None else ()),
@@ -84,6 +87,9 @@ def build_plan(computed: Computed) -> Plan:
         engine_version=settings.version,
         fraction=computed.fraction,
         cell_bytes=computed.cell.charged,
+        calibration=None
+        if computed.request.calibration is None
+        else computed.request.calibration.as_json(),
     )
 
 

@@ -43,3 +43,8 @@ class PlanRequest:
     """vLLM: ``Available KV cache memory`` of an earlier boot."""
     host_available_gib: float | None = None
     calibration: Calibration | None = None
+    want_context: int | None = None
+    """Solve backwards: tokens that one request should have."""
+    want_requests: int | None = None
+    """Solve backwards: requests that should run at once."""
+    price_knobs: bool = True

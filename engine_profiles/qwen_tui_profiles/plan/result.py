@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.findings import Clamp, Finding
     from qwen_tui_profiles.text import Text
 
-__all__ = ["SCHEMA", "Assumption", "BudgetLine", "Interval", "Knob", "Plan", "StatePlan"]
+__all__ = ["SCHEMA", "Assumption", "BudgetLine", "Interval", "Knob", "Plan", "StatePlan", "Wanted"]
 
 SCHEMA = "qwen-tui.plan/1"
 
@@ -107,6 +107,37 @@ class Knob:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was wanted, whether it can be had, and by which changes."""
+
+    context: int | None
+    requests: int | None
+    reached: bool
+    args: tuple[str, ...]
+    """The engine arguments after the changes."""
+    steps: tuple[Knob, ...]
+    tokens: int | None
+    got_requests: int | None
+    slack_gib: float | None
+    why: Text | None = None
+    """Why it cannot be had."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return the answer in English."""
+        return {
+            "context": self.context,
+            "requests": self.requests,
+            "reached": self.reached,
+            "args": list(self.args),
+            "steps": [step.as_json() for step in self.steps],
+            "kv_tokens": self.tokens,
+            "max_running_requests": self.got_requests,
+            "slack_gib": None if self.slack_gib is None else round(self.slack_gib, 3),
+            "why": None if self.why is None else str(self.why),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The prediction for one launch."""
 
@@ -138,7 +169,7 @@ class Plan:
     cell_bytes: int | None = None
     """Bytes that the engine charges for one token of the pool."""
     knobs: tuple[Knob, ...] = ()
-    wanted: dict[str, object] | None = None
+    wanted: Wanted | None = None
     calibration: dict[str, object] | None = None
     details: dict[str, object] = field(default_factory=dict)
     """Figures of one engine only (vLLM: blocks, block size, blocks per request)."""
@@ -180,7 +211,7 @@ class Plan:
             "mem_fraction_static": _rounded(self.fraction),
             "bytes_per_token": self.cell_bytes,
             "knobs": [knob.as_json() for knob in self.knobs],
-            "wanted": self.wanted,
+            "wanted": None if self.wanted is None else self.wanted.as_json(),
             "calibration": self.calibration,
         }
         document.update(self.details)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from qwen_tui_profiles.plan.fields import optional_whole, section, words
 
-__all__ = ["DENSE_BYTES", "Quantization", "Scheme", "read_quantization"]
+__all__ = ["DENSE_BYTES", "NVFP4", "Quantization", "Scheme", "read_quantization"]
 
 DENSE_BYTES = 2.0
 """Bytes of one unquantized parameter (bfloat16 or float16)."""
@@ -67,7 +67,7 @@ class Quantization:
     """Scheme of a module by name; None = left in the model's own dtype."""
 
 
-_NVFP4 = Scheme("NVFP4", 4, 8, 16)
+NVFP4 = Scheme("NVFP4", 4, 8, 16)
 _FP8_TENSOR = Scheme("FP8", 8)
 _FP8_BLOCK = Scheme("FP8 128x128", 8, 32, None, (128, 128))
 
@@ -175,7 +175,7 @@ def _modelopt(config: Mapping[str, object]) -> Quantization:
 
 def _modelopt_scheme(algorithm: str) -> Scheme | None:
     if "NVFP4" in algorithm:
-        return _NVFP4
+        return NVFP4
     if algorithm.startswith("FP8_PB"):
         return _FP8_BLOCK
     if algorithm.startswith("FP8"):

@@ -50,6 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=tr(t("mem usage of the draft in an earlier boot")),
     )
     parser.add_argument(
+        "--kv-memory-gib",
+        type=float,
+        metavar="GIB",
+        help=tr(t("vLLM: Available KV cache memory of an earlier boot")),
+    )
+    parser.add_argument(
+        "--want-context",
+        type=int,
+        metavar="TOKENS",
+        help=tr(t("solve backwards: tokens that one request should have")),
+    )
+    parser.add_argument(
+        "--want-requests",
+        type=int,
+        metavar="N",
+        help=tr(t("solve backwards: requests that should run at once")),
+    )
+    parser.add_argument(
         "--gpu", type=int, default=0, metavar="INDEX", help=tr(t("GPU to plan on (default 0)"))
     )
     parser.add_argument("--json", action="store_true", help=tr(t("one JSON document")))
@@ -61,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan and print; 0 fits, 1 does not, 2 cannot be judged."""
+    """Plan and print; 0 fits (or the wish can be had), 1 does not, 2 cannot be judged."""
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.planning import PlanOptions, make_plan
     from qwen_tui_profiles.loader import load_profiles
@@ -87,6 +105,9 @@ def run(args: argparse.Namespace) -> int:
         total_gib=args.total_gib,
         weights_gib=args.weights_gib,
         draft_gib=args.draft_gib,
+        kv_memory_gib=args.kv_memory_gib,
+        want_context=args.want_context,
+        want_requests=args.want_requests,
         gpu_index=args.gpu,
     )
     plan = make_plan(options, profile, paths)
@@ -101,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _exit_code(plan: Plan, *, strict: bool) -> int:
+    if plan.wanted is not None:
+        return 0 if plan.wanted.reached else 1
     if plan.fits is None:
         return 2
     severities = {finding.severity.value for finding in plan.findings}
