@@ -84,9 +84,13 @@ class Finding:
     until: str | None
     """Last engine version that it holds for; ``None`` = the newest checked."""
     remedy: Text | None
+    detail: Text | None = None
+    """What happens, with the figure that was measured or read."""
+    checked: str | None = None
+    """Newest engine version that the statement was checked against."""
 
     def as_json(self) -> dict[str, object]:
-        """Return ``{rule, severity, title, evidence, source, since, until, remedy}`` in English."""
+        """Return the fields by name (``rule``, ``severity``, …), texts in English."""
         return {
             "rule": self.rule,
             "severity": self.severity.value,
@@ -96,4 +100,6 @@ class Finding:
             "since": self.since,
             "until": self.until,
             "remedy": None if self.remedy is None else str(self.remedy),
+            "detail": None if self.detail is None else str(self.detail),
+            "checked": self.checked,
         }

@@ -47,7 +47,7 @@ class EngineCommand:
     argv: tuple[str, ...]
     """The engine's own arguments."""
     entry: str
-    """How it is started: ``python -m sglang.launch_server``, ``vllm serve``, ``image``, ``flags``."""
+    """How it is started: ``python -m MODULE``, ``vllm serve``, ``image``, ``flags``."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that the text sets for it (the container's when there is one)."""
     interpreter: str | None = None
@@ -58,6 +58,8 @@ class EngineCommand:
     """Shell expansions in the arguments whose value is not known."""
     oddities: tuple[str, ...] = ()
     """Words that were written with typographic dashes or quotes."""
+    script: tuple[str, ...] = ()
+    """The other commands of the text that it was found in."""
 
 
 def parse_command(text: str) -> EngineCommand:
@@ -71,7 +73,8 @@ def parse_command(text: str) -> EngineCommand:
         # Scripts prepare and launch last; a later `exec` is the one that runs.
         found = find_engine(command)
         if found is not None:
-            return found
+            others = tuple(" ".join(c.words) for c in commands if c is not command)
+            return replace(found, script=others)
     for command in reversed(commands):
         found = _bare_flags(command)
         if found is not None:
