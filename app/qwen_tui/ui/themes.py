@@ -6,6 +6,20 @@ from textual.theme import Theme
 
 __all__ = ["THEMES"]
 
+
+def _quiet_scrollbars(background: str, bar: str) -> dict[str, str]:
+    """Return the theme variables of scrollbars that stay in the background."""
+    return {
+        "scrollbar": bar,
+        "scrollbar-hover": bar,
+        "scrollbar-active": bar,
+        "scrollbar-background": background,
+        "scrollbar-background-hover": background,
+        "scrollbar-background-active": background,
+        "scrollbar-corner-color": background,
+    }
+
+
 THEMES: tuple[Theme, ...] = (
     Theme(
         name="qwen-dark",
@@ -19,6 +33,7 @@ THEMES: tuple[Theme, ...] = (
         background="#0F1318",
         surface="#151A20",
         panel="#1D242C",
+        variables=_quiet_scrollbars("#0F1318", "#3A4552"),
         dark=True,
     ),
     Theme(
@@ -33,6 +48,7 @@ THEMES: tuple[Theme, ...] = (
         background="#F7F8FA",
         surface="#FFFFFF",
         panel="#E6EAF0",
+        variables=_quiet_scrollbars("#F7F8FA", "#B8C0CC"),
         dark=False,
     ),
     # Okabe and Ito's palette: told apart with any common colour blindness.
@@ -48,6 +64,7 @@ THEMES: tuple[Theme, ...] = (
         background="#101214",
         surface="#16191C",
         panel="#202428",
+        variables=_quiet_scrollbars("#101214", "#3E454C"),
         dark=True,
     ),
 )

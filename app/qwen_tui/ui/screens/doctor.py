@@ -170,7 +170,7 @@ def check_row(result: CheckResult, width: int) -> Content:
         "  ",
         (tr(result.observed), seen),
     )
-    return split_row(head, (result.group, "$foreground-muted"), width)
+    return split_row(head, (f" {result.group}", "$foreground-muted"), width)
 
 
 def check_lines(result: CheckResult) -> list[Content]:

@@ -34,10 +34,6 @@ class LogPanel(Log):
         padding: 0 1;
         background: transparent;
         scrollbar-size-vertical: 1;
-        scrollbar-background: $background;
-        scrollbar-background-hover: $background;
-        scrollbar-background-active: $background;
-        scrollbar-color: $panel-lighten-2;
         scrollbar-size-horizontal: 0;
         &:focus { border: round $accent; }
     }
@@ -51,7 +47,7 @@ class LogPanel(Log):
         self._epoch = buffer.epoch
         self._taken = 0
         self._following = True
-        self.border_title = tr(t("Log"))
+        self.border_title = tr(t("Log, without polls"))
 
     def on_mount(self) -> None:
         """Show what is there already."""
@@ -92,7 +88,7 @@ class LogPanel(Log):
         if self.waiting > 0 and self._following:
             lines = self._buffer.since(self._taken)
             self._taken = self._buffer.total
-            self.write_lines(map(without_date, lines))
+            self.write_lines(without_date(line) for line in lines if not is_poll(line))
             self._to_end()
         self._say_waiting()
 
@@ -113,7 +109,13 @@ class LogPanel(Log):
         self.border_subtitle = Content(text)
 
 
+_POLL = re.compile(r'"GET /(?:metrics|server_info|get_server_info|v1/models|health)[ ?]')
 _DATE = re.compile(r"^\[\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)(?:\.\d+)?([^\]]*)\] ")
+
+
+def is_poll(line: str) -> bool:
+    """Whether a line only says that somebody (mostly this console) looked at the engine's state."""
+    return _POLL.search(line) is not None
 
 
 def without_date(line: str) -> str:
