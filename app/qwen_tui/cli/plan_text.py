@@ -93,7 +93,7 @@ def _wanted_lines(wanted: Wanted) -> Iterator[str]:
         tokens = _DASH if wanted.tokens is None else f"{wanted.tokens:,}"
         yield "  " + tr(
             t(
-                "Then: {tokens} tokens, {requests} requests, {slack} GiB left to run in.",
+                "Then: {tokens} tokens, requests at once: {requests}, {slack} GiB left to run in.",
                 tokens=tokens,
                 requests=_DASH if wanted.got_requests is None else wanted.got_requests,
                 slack=_DASH if wanted.slack_gib is None else f"{wanted.slack_gib:.1f}",
@@ -128,7 +128,9 @@ def _headline(plan: Plan) -> Iterator[str]:
     yield _row(
         t("Usable context"), tr(t("{usable} of {declared}", usable=usable, declared=declared))
     )
-    if plan.state is not None:
+    if "vllm" in plan.details:
+        yield from _block_rows(plan.details["vllm"])
+    elif plan.state is not None:
         slots = _DASH if plan.state.slots is None else f"{plan.state.slots}"
         per_request = plan.state.slots_per_request
         yield _row(
@@ -144,8 +146,31 @@ def _headline(plan: Plan) -> Iterator[str]:
         )
 
 
+def _block_rows(details: object) -> Iterator[str]:
+    """Blocks, what a request pins of them, and how many requests of a length run at once."""
+    if not isinstance(details, dict):
+        return
+    blocks = details["blocks"]
+    yield _row(
+        t("Blocks"),
+        tr(
+            t(
+                "{blocks} of {tokens} tokens; every request pins {fixed}",
+                blocks=f"{blocks['value']:,}",
+                tokens=f"{details['block_tokens']:,}",
+                fixed=details["fixed_blocks_per_request"],
+            )
+        ),
+    )
+    lengths = ", ".join(
+        f"{count} × {int(length):,}" for length, count in details["at_once"].items()
+    )
+    yield _row(t("At once"), tr(t("{lengths} tokens", lengths=lengths)))
+    yield _row(t("The engine's figure"), str(details["tokens_mean"]))
+
+
 def _row(label: Text, value: str) -> str:
-    return f"  {tr(label):<20}{value}"
+    return f"  {tr(label):<22}{value}"
 
 
 def _interval(interval: Interval) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.cmdline import EngineCommand, parse_words
 from qwen_tui_profiles.errors import EngineError, InputError, ProbeError, UsageError
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.arguments import read_sglang, read_vllm
@@ -13,6 +14,7 @@ from qwen_tui_profiles.plan.headers import has_weights, read_stored_sizes
 from qwen_tui_profiles.plan.model import read_config
 from qwen_tui_profiles.plan.predict import PlanRequest, predict
 from qwen_tui_profiles.profile import EngineKind
+from qwen_tui_profiles.rules import command_of, judge, model_facts
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import Version
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from qwen_tui.services.paths import Paths
+    from qwen_tui_profiles.findings import Finding
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
 
@@ -54,10 +57,57 @@ def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths)
     Raises:
         QwenTuiError: An input is missing or unusable.
     """
-    return predict(plan_request(options, profile, paths))
+    options, env = _unwrapped(options)
+    request = plan_request(options, profile, paths, env)
+    plan = predict(request)
+    return replace(plan, findings=_with_rules(plan, request, profile, options))
 
 
-def plan_request(options: PlanOptions, profile: EngineProfile | None, paths: Paths) -> PlanRequest:
+def _unwrapped(options: PlanOptions) -> tuple[PlanOptions, Mapping[str, str]]:
+    """Take the engine's own arguments out of a pasted command line."""
+    if not options.args or options.args[0].startswith("-"):
+        return options, {}
+    command = parse_words(options.args)
+    engine = options.engine
+    if engine is None:
+        version = "" if command.image_version is None else f"=={command.image_version}"
+        engine = f"{command.engine.value}{version}"
+    return replace(options, args=command.argv, engine=engine), command.env
+
+
+_SAID_BY_A_RULE = {"plan-draft-overcharge": "draft-path-fivefold"}
+"""Findings of the arithmetic that a rule states with more words."""
+
+
+def _with_rules(
+    plan: Plan, request: PlanRequest, profile: EngineProfile | None, options: PlanOptions
+) -> tuple[Finding, ...]:
+    """Add what the rules say about the same launch."""
+    if profile is not None:
+        command = command_of(profile, version=request.engine_version)
+        command = replace(command, argv=(*command.argv, *options.args))
+    else:
+        command = EngineCommand(request.engine, tuple(request.args), "flags", request.env)
+    judged = judge(
+        command,
+        version=plan.engine_version,
+        model=model_facts(request.config),
+        card_gib=request.total_gib,
+        kv_tokens=plan.kv_tokens.value,
+        fork=profile is not None and profile.build is not None,
+        ignore=() if profile is None else profile.ignore,
+    )
+    rules = {finding.rule for finding in judged.findings}
+    own = [f for f in plan.findings if _SAID_BY_A_RULE.get(f.rule) not in rules]
+    return (*own, *judged.findings)
+
+
+def plan_request(
+    options: PlanOptions,
+    profile: EngineProfile | None,
+    paths: Paths,
+    env: Mapping[str, str] | None = None,
+) -> PlanRequest:
     """Collect the inputs of a plan.
 
     Raises:
@@ -66,7 +116,7 @@ def plan_request(options: PlanOptions, profile: EngineProfile | None, paths: Pat
     """
     kind, version = engine_and_version(options.engine, options.args, profile, paths)
     args = (*(profile.argv if profile is not None else ()), *options.args)
-    env: Mapping[str, str] = profile.env if profile is not None else {}
+    variables = {**(profile.env if profile is not None else {}), **(env or {})}
     folder = _model_folder(options, profile, kind)
     config = read_config(folder)
     stored = read_stored_sizes(folder) if folder.is_dir() and has_weights(folder) else None
@@ -79,7 +129,7 @@ def plan_request(options: PlanOptions, profile: EngineProfile | None, paths: Pat
         engine=kind,
         engine_version=version,
         stored=stored,
-        env=env,
+        env=variables,
         free_gib=options.free_gib,
         live_free_gib=live_gib,
         total_gib=options.total_gib if options.total_gib is not None else total_gib,

@@ -32,8 +32,8 @@ def sglang_findings(computed: Computed, allocated: Allocation) -> tuple[Finding,
                 t(
                     "The draft path makes every token count {charged} B instead of {real} B: "
                     "{idle} GiB of the pool stay idle.",
-                    charged=cell.charged,
-                    real=cell.target,
+                    charged=f"{cell.charged:,}",
+                    real=f"{cell.target:,}",
                     idle=f"{idle:.1f}",
                 ),
                 "--speculative-draft-model-path",

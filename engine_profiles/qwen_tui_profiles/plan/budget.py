@@ -13,7 +13,7 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from qwen_tui_profiles.plan.predict_sglang import Computed
 
-__all__ = ["Allocation", "allocation", "budget_lines"]
+__all__ = ["Allocation", "allocation", "budget_lines", "weight_lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,8 @@ def allocation(computed: Computed) -> Allocation:
 
 def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine, ...]:
     """Return the lines; those on the GPU add up to the free memory before the load."""
-    pools, settings, weights = computed.value, computed.settings, computed.weights
-    lines = [
-        BudgetLine("weights", weights.target / GIB, weights.basis, t("Target weights on the card"))
-    ]
-    if computed.drafts:
-        lines.append(
-            BudgetLine(
-                "draft_weights",
-                weights.draft / GIB - allocated.late,
-                weights.draft_basis,
-                t("Draft weights on the card"),
-            )
-        )
+    pools, settings = computed.value, computed.settings
+    lines = list(weight_lines(computed))
     if pools.slots is not None and computed.facts.state is not None:
         slot = computed.facts.state.slot_bytes(settings.state_dtype) / settings.tp
         lines.append(
@@ -107,10 +96,10 @@ def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine,
             allocated.kv,
             t(
                 "{tokens} tokens of {bytes} B ({dtype}); the engine charges {charged} B",
-                tokens=pools.tokens,
-                bytes=computed.cell.target,
+                tokens=f"{pools.tokens:,}",
+                bytes=f"{computed.cell.target:,}",
                 dtype=settings.kv_dtype,
-                charged=computed.cell.charged,
+                charged=f"{computed.cell.charged:,}",
             ),
             t("KV cache"),
         )
@@ -120,7 +109,7 @@ def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine,
             BudgetLine(
                 "draft_kv_cache",
                 allocated.draft_kv,
-                t("{bytes} B a token, as many tokens", bytes=computed.cell.draft),
+                t("{bytes} B a token, as many tokens", bytes=f"{computed.cell.draft:,}"),
                 t("KV cache of the draft"),
             )
         )
@@ -135,4 +124,23 @@ def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine,
             t("Left for graphs, activations and workspaces"),
         )
     )
+    return tuple(lines)
+
+
+def weight_lines(computed: Computed) -> tuple[BudgetLine, ...]:
+    """Return what the weights alone take; all that can be said where nothing is left for pools."""
+    weights = computed.weights
+    late = weights.draft_late / GIB if computed.drafts else 0.0
+    lines = [
+        BudgetLine("weights", weights.target / GIB, weights.basis, t("Target weights on the card"))
+    ]
+    if computed.drafts:
+        lines.append(
+            BudgetLine(
+                "draft_weights",
+                weights.draft / GIB - late,
+                weights.draft_basis,
+                t("Draft weights on the card"),
+            )
+        )
     return tuple(lines)

@@ -113,7 +113,7 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
     version = request.engine_version or NEWEST_CHECKED
     if request.engine_version is None:
         assumed.append(
-            Assumption("engine_version_source", None, t("Not given: the newest release known."))
+            Assumption("engine_version", version, t("Not given: the newest release known."))
         )
     total_gib = request.total_gib
     given = request.free_gib if request.free_gib is not None else request.live_free_gib

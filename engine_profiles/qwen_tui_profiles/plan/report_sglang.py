@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.findings import Clamp
 from qwen_tui_profiles.plan.advice import sglang_findings, unknown_finding
-from qwen_tui_profiles.plan.budget import allocation, budget_lines
+from qwen_tui_profiles.plan.budget import allocation, budget_lines, weight_lines
 from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
 from qwen_tui_profiles.plan.host import host_lines
 from qwen_tui_profiles.plan.refusals import refused
@@ -17,6 +17,7 @@ from qwen_tui_profiles.text import Text, t
 if TYPE_CHECKING:
     from qwen_tui_profiles.plan.model import ModelFacts
     from qwen_tui_profiles.plan.predict_sglang import Computed
+    from qwen_tui_profiles.plan.solve_sglang import Failure
 
 __all__ = ["RESERVED_TOKENS", "build_plan", "unknown_plan", "usable_context"]
 
@@ -39,7 +40,7 @@ def build_plan(computed: Computed) -> Plan:
     if refusal is not None:
         failure, kind = refusal.why, refusal.kind
     elif pools.failure is not None:
-        failure, kind = pools.failure.why, pools.failure.kind
+        failure, kind = _why_not(computed, pools.failure), pools.failure.kind
         minimum = pools.failure.minimum_fraction
     allocated = allocation(computed)
     sized = pools.failure is None
@@ -77,7 +78,7 @@ def build_plan(computed: Computed) -> Plan:
         slack_gib=allocated.slack if sized else None,
         budget=(*budget_lines(computed, allocated), *host_lines(computed, allocated))
         if sized
-        else (),
+        else weight_lines(computed),
         clamps=settings.clamps + (_pool_clamps(computed) if sized and refusal is None else ()),
         adjustments=settings.adjustments
         + (_pool_adjustments(computed) if sized and refusal is None else ()),
@@ -91,6 +92,18 @@ def build_plan(computed: Computed) -> Plan:
         if computed.request.calibration is None
         else computed.request.calibration.as_json(),
     )
+
+
+def _why_not(computed: Computed, failure: Failure) -> Text:
+    loaded = computed.weights.target + (computed.weights.draft if computed.drafts else 0.0)
+    free = computed.free.value
+    if loaded / GIB > free:
+        return t(
+            "The weights take {loaded} GiB, {free} GiB are free.",
+            loaded=f"{loaded / GIB:.1f}",
+            free=f"{free:.1f}",
+        )
+    return failure.why
 
 
 def unknown_plan(version: str | None, facts: ModelFacts, reason: str) -> Plan:
@@ -153,7 +166,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                     asked,
                     pools.requests,
                     "KV pool",
-                    t("The pool of {tokens} tokens admits no more.", tokens=pools.tokens),
+                    t("The pool of {tokens} tokens admits no more.", tokens=f"{pools.tokens:,}"),
                     t("Raise --mem-fraction-static, or free memory."),
                     None,
                 )
@@ -181,9 +194,9 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                 "KV pool",
                 t(
                     "The pool holds {tokens} tokens; a longer request is refused.",
-                    tokens=pools.tokens,
+                    tokens=f"{pools.tokens:,}",
                 ),
-                t("Tell the client {usable} tokens.", usable=usable),
+                t("Tell the client {usable} tokens.", usable=f"{usable:,}"),
                 None,
             )
         )
