@@ -80,7 +80,9 @@ def engine_arguments(
         out += ["--served-model-name", profile.model.served_name]
     host = "0.0.0.0" if isinstance(profile.launch, ContainerLaunch) else profile.host
     out += ["--host", host, "--port", str(profile.port)]
-    return (*out, *respell(profile.engine, profile.argv, engine_version))
+    # A fork's version number says nothing about upstream's flag names.
+    version = engine_version if profile.build is None else None
+    return (*out, *respell(profile.engine, profile.argv, version))
 
 
 def _container_command(

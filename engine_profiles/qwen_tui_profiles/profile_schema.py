@@ -8,7 +8,7 @@
     [model]       path, repo, served-name
     [launch]      kind = "python" (interpreter) | "container" (runtime, image, args)
     [args]        engine flags without dashes: value, list of values, true = bare flag, table = JSON
-    [env]         variables of the engine
+    [env]         variables of the engine; {model.path} stands for the model's folder
     [provenance]  "args.mem-fraction-static" = { source, figure, date, note }
     [published]   source, argv, env, differences = { "--flag" = "why" }
 """
@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from types import MappingProxyType
@@ -174,7 +175,7 @@ def build_profile(data: Mapping[str, Any], document: Document, origin: Origin) -
             read.text("model", "repo"),
             read.text("model", "served-name"),
         ),
-        env=_env(read, read.table("env"), ("env",)),
+        env=_with_model(_env(read, read.table("env"), ("env",)), read.text("model", "path")),
         needs_gpu=engine is not EngineKind.DEMO if (gpu := read.flag("needs-gpu")) is None else gpu,
         engine_versions=_versions(read),
         notes=read.texts(data.get("notes"), ("notes",)),
@@ -330,6 +331,14 @@ def _env(read: _Reader, table: Mapping[str, Any], key: tuple[str, ...]) -> Mappi
         if isinstance(value, bool) or not isinstance(value, (str, int)) or "\0" in str(value):
             read.wrong((*key, name), t("a text or a whole number"))
     return MappingProxyType({name: str(value) for name, value in table.items()})
+
+
+def _with_model(env: Mapping[str, str], path: str | None) -> Mapping[str, str]:
+    """Put the model's folder where a value says ``{model.path}``, so that it is named once."""
+    folder = os.path.expanduser(path or "")  # noqa: PTH111 (text for the engine, not a path of ours)
+    return MappingProxyType(
+        {name: value.replace("{model.path}", folder) for name, value in env.items()}
+    )
 
 
 def _provenance(read: _Reader) -> Mapping[str, Provenance]:

@@ -64,6 +64,8 @@ def history(engine: EngineKind) -> Mapping[str, tuple[Period, ...]]:
         period = Period(_spec(row), row["since"], row["until"])
         for name in period.spec.names:
             out.setdefault(name, []).append(period)
+            if period.spec.arity is Arity.SWITCH and name.startswith("--"):
+                out.setdefault(f"--no-{name[2:]}", []).append(period)
     return {
         name: tuple(sorted(periods, key=lambda p: Version.parse(p.since)))
         for name, periods in out.items()
