@@ -24,4 +24,10 @@ COMMANDS: dict[str, tuple[str, Text]] = {
         "explain_log",
         t("what an engine log says: asked and got, memory, cause of death"),
     ),
+    "attach": ("attach", t("watch a server that qwen-tui did not start")),
+    "download": (
+        "download",
+        t("fetch a checkpoint with Xet off, resumable, every hash proven"),
+    ),
+    "lint": ("lint", t("what is known to go wrong with a launch command")),
 }

@@ -15,6 +15,7 @@ from qwen_tui.services.state import ServerState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from qwen_tui.services.history import History
     from qwen_tui.services.observer import RunObserver
     from qwen_tui.services.readiness import Http, Smoke
     from qwen_tui.services.runs import RunRecord, RunStore
@@ -42,12 +43,14 @@ class BootFollower:
         observer: RunObserver,
         store: RunStore,
         http: Http,
+        history: History,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._observer = observer
         self._store = store
         self._http = http
+        self._history = history
         self._clock = clock
         self._run = ""
         self._began = 0.0
@@ -146,7 +149,7 @@ class BootFollower:
         report = None if log is None else log.report
         main = record.main
         family = frozenset() if main is None else family_of(main)
-        self._store.update(
+        ready = self._store.update(
             record,
             lambda r: replace(
                 r if r.stop_asked is not None else r.step(ServerState.RUNNING),
@@ -157,6 +160,7 @@ class BootFollower:
                 engine_version=(report and report.engine_version) or r.engine_version,
             ).with_family(family),
         )
+        self._history.note_boot(ready, report)
 
     def _note_family(self, record: RunRecord) -> None:
         """Record the children as they come, so that they are known when the main process dies."""

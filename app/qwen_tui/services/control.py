@@ -18,9 +18,11 @@ from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.history import History
+    from qwen_tui.services.intent import SwapIntents
     from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.observer import RunObserver
     from qwen_tui.services.paths import Paths
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     Lease = Callable[[], contextlib.AbstractAsyncContextManager[None]]
     OnSnapshot = Callable[[ServerSnapshot], None] | None
 
-__all__ = ["ServerControl", "differs", "no_lease"]
+__all__ = ["ServerControl", "differs"]
 
 _FAILED_BOOT_STOP_S = 15.0
 
@@ -52,6 +54,8 @@ class ServerControl:
         spawner: Spawner,
         kinds: Kinds,
         http: Http,
+        history: History,
+        intents: SwapIntents,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._paths = paths
@@ -59,8 +63,11 @@ class ServerControl:
         self._observer = observer
         self._spawner = spawner
         self._kinds = kinds
+        self._http = http
         self._clock = clock
-        self._boot = BootFollower(observer, store, http, clock=clock)
+        self.history = history
+        self.intents = intents
+        self._boot = BootFollower(observer, store, http, history, clock=clock)
         self._keys: dict[str, str | None] = {}
 
     async def snapshot(self, *, ask: bool = False) -> ServerSnapshot:
@@ -91,6 +98,31 @@ class ServerControl:
             profile, engine, self._store, self._spawner, clock=self._clock, forced=force
         )
         self._observer.adopt(record, child)
+        intent = self.intents.read()
+        if intent is not None and not intent.active:
+            self.intents.clear()
+        return await self.snapshot()
+
+    async def attach(self, url: str) -> ServerSnapshot:
+        """Watch a server that somebody else started (see :mod:`qwen_tui.services.attach`)."""
+        from qwen_tui.services import attach
+
+        now = await self.snapshot()
+        record = self._observer.record
+        if now.state in ALIVE and record is not None:
+            if record.kind != "attach":
+                raise _occupied(now)
+            attach.forget(record, self._store, clock=self._clock)
+        await attach.attach(url, self._store, self._http, clock=self._clock)
+        return await self.snapshot()
+
+    async def forget(self) -> ServerSnapshot:
+        """Watch an attached server no longer; without one, nothing changes."""
+        from qwen_tui.services import attach
+
+        record = self._observer.refresh()
+        if record is not None and record.kind == "attach":
+            attach.forget(record, self._store, clock=self._clock)
         return await self.snapshot()
 
     async def follow(self, on_change: OnSnapshot, lease: Lease) -> ServerSnapshot:
@@ -138,7 +170,7 @@ class ServerControl:
         record = self._observer.record
         if record is None:
             return nothing_to_stop()
-        return await stop_run(
+        result = await stop_run(
             record,
             self._store,
             self._kinds,
@@ -147,6 +179,11 @@ class ServerControl:
             on_change=on_change,
             exit_code=self._observer.exit_code,
         )
+        intent = self.intents.read()
+        if intent is not None and not intent.active:
+            self.intents.clear()
+        self._note()
+        return result
 
     async def in_flight(self) -> int | None:
         """Return how many requests run or wait; ``None`` when the server does not tell."""
@@ -171,8 +208,12 @@ class ServerControl:
         Records never hold one.
         """
         record = self._observer.record
-        if record is None or record.kind == "attach":
+        if record is None:
             return None
+        if record.kind == "attach":
+            from qwen_tui.services.attach import attached_key
+
+            return attached_key()
         if record.profile not in self._keys:
             try:
                 profile = load_profiles(self._paths.profiles).get(record.profile)
@@ -200,12 +241,14 @@ class ServerControl:
             failure=cause if fatal is None else fatal.summary,
             fatal=fatal,
         )
+        self._note()
 
-
-@contextlib.asynccontextmanager
-async def no_lease() -> AsyncIterator[None]:
-    """Stand in for a lease that is held already."""
-    yield
+    def _note(self) -> None:
+        """Write the newest run into the history."""
+        record = self._observer.refresh()
+        if record is not None:
+            log = self._observer.log
+            self.history.note_boot(record, None if log is None else log.report)
 
 
 def differs(before: ServerSnapshot, now: ServerSnapshot) -> bool:

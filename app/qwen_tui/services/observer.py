@@ -7,6 +7,7 @@ writes the ending into its record, with the cause that the log gives.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,15 @@ from qwen_tui.services.judge import Observed, Verdict, judge
 from qwen_tui.services.logtail import last_lines
 from qwen_tui.services.process import ProcessId, boot_id, identify, wait_gone
 from qwen_tui.services.snapshots import ServerSnapshot
-from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.state import ALIVE, ENDED, ServerState
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from qwen_tui.services.bootlog import Reader
+    from qwen_tui.services.history import History
+    from qwen_tui.services.intent import SwapIntents
     from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunRecord, RunStore
@@ -43,6 +47,8 @@ class RunObserver:
         store: RunStore,
         http: Http,
         kinds: Kinds,
+        history: History,
+        intents: SwapIntents,
         *,
         clock: Callable[[], float] = time.time,
         make_reader: Callable[[Sequence[str]], Reader] = open_reader,
@@ -50,6 +56,8 @@ class RunObserver:
         self._store = store
         self._http = http
         self._kinds = kinds
+        self._history = history
+        self._intents = intents
         self._clock = clock
         self._make_reader = make_reader
         self._children: dict[str, Child] = {}
@@ -119,7 +127,25 @@ class RunObserver:
             if self._log is not None:
                 self._log.finish()
             verdict = judge(record, Observed(at=self._clock(), alive=False))
+        if verdict.state in ENDED:
+            verdict = self._broken_off(verdict)
         return self._snapshot(record, verdict)
+
+    def _broken_off(self, verdict: Verdict) -> Verdict:
+        """Say when nothing serves because the process that swapped was killed."""
+        intent = self._intents.read()
+        if intent is None or intent.active:
+            return verdict
+        text = t(
+            "The swap from {before} to {target} was broken off; nothing serves. "
+            "Go on with: qwen-tui up {name}",
+            before=intent.before or "—",
+            target=intent.target,
+            name=intent.before or intent.target,
+        )
+        if verdict.message is not None:
+            text = t("{first} {second}", first=verdict.message, second=text)
+        return replace(verdict, message=text)
 
     async def _judge(self, record: RunRecord, *, ask: bool) -> Verdict:
         same_boot = record.boot is None or self._boot is None or record.boot == self._boot
@@ -159,6 +185,7 @@ class RunObserver:
                 record,
                 lambda r: r.step(verdict.state, ending=ending) if r.open else r,
             )
+            self._history.note_boot(self._record, seen.report)
         return verdict
 
     async def _answers(self, record: RunRecord) -> bool | None:

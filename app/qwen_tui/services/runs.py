@@ -21,17 +21,18 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from qwen_tui.services.paths import write_private
 from qwen_tui.services.process import ProcessId, find_run, identify
-from qwen_tui.services.state import ENDED, IllegalStepError, ServerState, check_step
+from qwen_tui.services.records import Ending, RunRecord
+from qwen_tui.services.state import IllegalStepError, ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from qwen_tui.services.paths import Paths
@@ -41,116 +42,13 @@ __all__ = ["Ending", "RunRecord", "RunStore"]
 SCHEMA = "qwen-tui.run/1"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended. Written once."""
-
-    at: float
-    """Unix time at which the end was noticed."""
-    exit_code: int | None
-    """As ``Popen.returncode`` has it; ``None`` when another process than ours was the parent."""
-    how: str
-    """``drained``, ``ended``, ``killed``, ``gone``, ``died``, ``exited``, ``rebooted``."""
-    message: str
-    """One English sentence."""
-    remedy: str | None = None
-    cause: Mapping[str, Any] | None = None
-    """The log reader's ``fatal`` object, when the log names a cause."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """One launch. Frozen: every change makes a new record, which is then saved."""
-
-    id: str
-    kind: str
-    """``process``, ``container`` or ``attach``."""
-    profile: str
-    engine: str
-    url: str
-    host: str
-    port: int
-    created: float
-    """Unix time of the intent, before the spawn."""
-    created_boot_s: float
-    """The same moment in seconds since boot, the clock of create times."""
-    boot: str | None
-    """Kernel's id of the boot of the machine."""
-    launcher: tuple[int, float] | None
-    """Process that launches, as (pid, create time)."""
-    argv: tuple[str, ...] = ()
-    """The whole command line, secrets redacted."""
-    asked: tuple[str, ...] = ()
-    """The engine flags that the profile asks for, secrets redacted."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Additions to the environment, secrets redacted."""
-    snapshot: Mapping[str, Any] = field(default_factory=dict)
-    """The profile as it was launched, secrets redacted."""
-    interpreter: str | None = None
-    engine_version: str | None = None
-    simulated: bool = False
-    forced: str | None = None
-    """Reason given with ``--force``."""
-    warnings: tuple[str, ...] = ()
-    state: ServerState = ServerState.STARTING
-    pid: int | None = None
-    create_time: float | None = None
-    """Seconds since boot; with ``pid`` the identity of the main process."""
-    session: int | None = None
-    """Session and process group that were made for it; equals ``pid``."""
-    family: tuple[tuple[int, float], ...] = ()
-    """Every descendant that was ever seen, as (pid, create time)."""
-    container: str | None = None
-    log_path: str | None = None
-    ready_at: float | None = None
-    """Unix time at which a token had been generated."""
-    ready_log_bytes: int | None = None
-    """Size of the log at that moment: the boot is what stands before it."""
-    first_token_s: float | None = None
-    """Duration of the smoke request."""
-    phases: tuple[Mapping[str, Any], ...] = ()
-    """Boot timeline (phase, started, seconds) as the log gave it when it was ready."""
-    prediction: Mapping[str, Any] = field(default_factory=dict)
-    stop_asked: float | None = None
-    ending: Ending | None = None
-    acknowledged: bool = False
-    """Whether the user has seen the cause of death."""
-
-    @property
-    def main(self) -> ProcessId | None:
-        """Identity of the main process; ``None`` before the spawn is recorded."""
-        if self.pid is None or self.create_time is None:
-            return None
-        return ProcessId(self.pid, self.create_time)
-
-    @property
-    def relatives(self) -> frozenset[ProcessId]:
-        """Every process of the run that was ever seen."""
-        known = {ProcessId(pid, created) for pid, created in self.family}
-        return frozenset(known | {self.main} if self.main is not None else known)
-
-    @property
-    def open(self) -> bool:
-        """Whether the end of this run has not been recorded yet."""
-        return self.state not in ENDED
-
-    def step(self, state: ServerState, **changes: Any) -> RunRecord:
-        """Return the record in a new state; the table of legal steps is enforced."""
-        return replace(self, state=check_step(self.state, state), **changes)
-
-    def with_family(self, seen: frozenset[ProcessId]) -> RunRecord:
-        """Return the record with newly seen relatives added (self when there are none)."""
-        new = seen - self.relatives
-        if not new:
-            return self
-        return replace(self, family=(*self.family, *((p.pid, p.create_time) for p in sorted(new))))
-
-
 class RunStore:
     """Reads and writes run records, and lends the right to act on the server."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        self._unsaved: dict[str, RunRecord] = {}
+        """What this process knows and could not write: a full disk must not make it forget."""
 
     @property
     def folder(self) -> Path:
@@ -218,14 +116,19 @@ class RunStore:
             raise _unwritable(self.folder, error) from error
         return sorted(n for n in names if n.split("-")[0].isdigit())
 
-    def begin(self, record: RunRecord) -> RunRecord:
+    def begin(self, record: RunRecord, *, log: bool = True) -> RunRecord:
         """Write the intent of a launch. Nothing is started when this fails.
+
+        Args:
+            record: The run as it is before anything is started.
+            log: Whether it will write a log into its folder.
 
         Raises:
             ConfigError: the record cannot be written (read-only folder, full disk).
         """
         folder = self._paths.make(self._paths.make(self.folder) / record.id)
-        record = replace(record, log_path=str(folder / "engine.log"))
+        if log:
+            record = replace(record, log_path=str(folder / "engine.log"))
         data = _dump(record)
         try:
             write_private(folder / "launch.json", data)
@@ -244,7 +147,9 @@ class RunStore:
         try:
             write_private(self.folder / record.id / "run.json", _dump(record))
         except OSError:
+            self._unsaved[record.id] = record
             return False
+        self._unsaved.pop(record.id, None)
         return True
 
     def update(self, record: RunRecord, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
@@ -261,7 +166,7 @@ class RunStore:
                 changed = change(current)
             except IllegalStepError:
                 return current
-            if changed != current:
+            if changed != current or record.id in self._unsaved:
                 self.save(changed)
             return changed
 
@@ -286,6 +191,8 @@ class RunStore:
         A record without a process (its launcher died between fork and record, or ``run.json`` is
         damaged) is completed with the process that carries the id of the run, if there is one.
         """
+        if run in self._unsaved:
+            return self._unsaved[run]
         folder = self.folder / run
         record = _parse(folder / "run.json") or _parse(folder / "launch.json")
         if record is not None and record.kind != "attach" and record.main is None and record.open:
@@ -310,6 +217,8 @@ class RunStore:
 
     def modified(self, run: str) -> tuple[int, int] | None:
         """Return a cheap token that changes whenever the record does."""
+        if run in self._unsaved:
+            return (0, id(self._unsaved[run]))
         try:
             found = (self.folder / run / "run.json").stat()
         except OSError:

@@ -14,7 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.bootlog import open_reader
-from qwen_tui.services.control import ServerControl, differs, no_lease
+from qwen_tui.services.control import ServerControl, differs
+from qwen_tui.services.history import History
+from qwen_tui.services.intent import SwapIntents
 from qwen_tui.services.kinds import Kinds
 from qwen_tui.services.observer import RunObserver
 from qwen_tui.services.process import ExitWatch, SystemKiller
@@ -61,10 +63,21 @@ class ServerSupervisor:
         call_runtime: CallRuntime | None = None,
     ) -> None:
         self.paths = paths
+        self._clock = clock
         self.store = RunStore(paths)
         http = http or HttpSmoke()
         kinds = Kinds(killer or SystemKiller(), call_runtime)
-        self._observer = RunObserver(self.store, http, kinds, clock=clock, make_reader=make_reader)
+        self.history = History(paths.state / "history.sqlite3", clock=clock)
+        intents = SwapIntents(paths)
+        self._observer = RunObserver(
+            self.store,
+            http,
+            kinds,
+            self.history,
+            intents,
+            clock=clock,
+            make_reader=make_reader,
+        )
         self._control = ServerControl(
             paths,
             self.store,
@@ -72,6 +85,8 @@ class ServerSupervisor:
             spawner=spawner or SystemSpawner(),
             kinds=kinds,
             http=http,
+            history=self.history,
+            intents=intents,
             clock=clock,
         )
 
@@ -197,7 +212,23 @@ class ServerSupervisor:
             LaunchError: another process of ours is at work on the server.
         """
         async with self.store.lease(f"swapping to {target.name}"):
-            yield Swap(self._control, target, options or SwapOptions(), no_lease)
+            yield Swap(self._control, target, options or SwapOptions(), clock=self._clock)
+
+    async def attach(self, url: str) -> ServerSnapshot:
+        """Watch a server that somebody else started; it is never stopped or swapped.
+
+        Raises:
+            UsageError: ``url`` is not an address.
+            EngineError: nothing answers there.
+            LaunchError: a server of our own runs, or another process of ours is at work on it.
+        """
+        async with self.store.lease("attaching"):
+            return await self._control.attach(url)
+
+    async def forget(self) -> ServerSnapshot:
+        """Watch an attached server no longer; without one, nothing changes."""
+        async with self.store.lease("letting go"):
+            return await self._control.forget()
 
     async def settle(self, limit_s: float = 5.0) -> ServerSnapshot:
         """Return what is known now, having asked the server.

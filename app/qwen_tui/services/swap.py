@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.history import SwapRow
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui_profiles.errors import LaunchError, QwenTuiError
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from qwen_tui.services.control import Lease, ServerControl
+    from qwen_tui.services.control import ServerControl
     from qwen_tui.services.engines import EngineFound
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.stopping import StopProgress
@@ -85,16 +86,26 @@ class Swap:
     """One swap. Iterate :meth:`steps`; :meth:`cancel` asks it to go back."""
 
     def __init__(
-        self, control: ServerControl, target: EngineProfile, options: SwapOptions, lease: Lease
+        self,
+        control: ServerControl,
+        target: EngineProfile,
+        options: SwapOptions,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._control = control
-        self._lease = lease
         self._target = target
         self._options = options
         self._cancelled = asyncio.Event()
         self._committed = False
         self._phase: str | None = None
+        self._step: SwapStepName | None = None
+        self._before: str | None = None
+        self._started = clock()
         self._began = time.monotonic()
+        self._down_since: float | None = None
+        self._down_s: float | None = None
+        self._lost: int | None = None
         self._queue: asyncio.Queue[SwapStep | None] = asyncio.Queue()
 
     def cancel(self) -> bool:
@@ -125,11 +136,16 @@ class Swap:
         except QwenTuiError as error:
             # Nothing was touched yet: whatever raises later is caught where it can be undone.
             self._end(SwapOutcome.CANCELLED, error.message, failed=True)
+        except asyncio.CancelledError:
+            self._control.intents.abandon()
+            raise
         finally:
             self._queue.put_nowait(None)
+        self._control.intents.clear()
 
     async def _sequence(self) -> None:
         now = await self._control.snapshot()
+        self._before = now.profile if now.state in ALIVE else None
         self._say(SwapStepName.VALIDATE, t("Checking {profile}.", profile=self._target.name))
         engine = self._control.prepare(self._target, self._options.interpreter)
         old = self._control.launched_profile() if now.state in ALIVE else None
@@ -146,10 +162,12 @@ class Swap:
                 self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))
                 return
             self._committed = True
+            self._down_since = time.monotonic()
             try:
                 self._say(SwapStepName.STOP, t("Stopping {profile}.", profile=now.profile or "—"))
                 result = await self._control.stop(self._options.stop_s, self._stopping)
                 self._say(SwapStepName.STOP, result.text)
+                self._lost = (result.requests_left or 0) if result.killed else 0
             except QwenTuiError as error:
                 self._end(SwapOutcome.FAILED, error.message, failed=True)
                 return
@@ -162,6 +180,9 @@ class Swap:
         await self._roll_back(old, failure)
 
     async def _drain(self) -> None:
+        if self._options.drain_s <= 0:
+            return
+        self._say(SwapStepName.DRAIN, t("Waiting for running requests to finish."))
         end = time.monotonic() + self._options.drain_s
         last: int | None = None
         while time.monotonic() < end and not self._cancelled.is_set():
@@ -183,7 +204,7 @@ class Swap:
             await self._control.launch(profile, engine, force=self._options.force)
         except QwenTuiError as error:
             return error.message
-        boot = asyncio.create_task(self._control.follow(self._booting, self._lease))
+        boot = asyncio.create_task(self._control.follow(self._booting, no_lease))
         cancel = asyncio.create_task(self._cancelled.wait())
         try:
             await asyncio.wait({boot, cancel}, return_when=asyncio.FIRST_COMPLETED)
@@ -204,6 +225,8 @@ class Swap:
             with contextlib.suppress(asyncio.CancelledError):
                 await cancel
         if ended.ready:
+            if self._down_since is not None:
+                self._down_s = time.monotonic() - self._down_since
             self._say(
                 SwapStepName.FIRST_TOKEN,
                 t("{profile} generated its first token.", profile=profile.name),
@@ -289,6 +312,20 @@ class Swap:
         failed: bool = False,
         snapshot: ServerSnapshot | None = None,
     ) -> None:
+        predicted = self._control.history.down_seconds(self._target.name)
+        self._control.history.note_swap(
+            SwapRow(
+                started=self._started,
+                before=self._before,
+                target=self._target.name,
+                outcome=outcome.value,
+                message=str(text),
+                seconds=time.monotonic() - self._began,
+                down_s=self._down_s,
+                predicted_s=None if predicted is None else predicted.median_s,
+                lost=self._lost,
+            )
+        )
         self._say(SwapStepName.DONE, text, failed=failed, snapshot=snapshot, outcome=outcome)
 
     def _say(
@@ -301,7 +338,20 @@ class Swap:
         outcome: SwapOutcome | None = None,
     ) -> None:
         seconds = time.monotonic() - self._began
+        if name is not self._step:
+            self._step = name
+            # Nothing to find again before anything was touched, nor after the end.
+            if name not in {SwapStepName.VALIDATE, SwapStepName.DONE}:
+                self._control.intents.note(
+                    self._before, self._target.name, name.value, self._started
+                )
         self._queue.put_nowait(SwapStep(name, text, seconds, failed, snapshot, outcome))
+
+
+@contextlib.asynccontextmanager
+async def no_lease() -> AsyncIterator[None]:
+    """Stand in for the lease that a swap holds already."""
+    yield
 
 
 def _count(value: object) -> str:
