@@ -231,7 +231,7 @@ def test_draft_weights_are_counted_from_0_5_14_on() -> None:
     assert before.kv_tokens.value is not None
     assert after.kv_tokens.value is not None
     difference = (before.kv_tokens.value - after.kv_tokens.value) * 32_768 / _GIB
-    assert difference == pytest.approx(5.527, abs=0.002)
+    assert difference == pytest.approx(5.53, abs=0.003)
     # Either way it is on the card: the slack pays for what the pools did not.
     assert before.slack_gib is not None
     assert after.slack_gib is not None

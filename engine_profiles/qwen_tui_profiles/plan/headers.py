@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import InputError
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.plan.fusing import fused_name
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class StoredSizes:
     files: int
     draft_owns_embedding: bool = False
     """The MTP head has an embedding or output head of its own."""
+    target_sizes: tuple[int, ...] = ()
+    """Bytes of target and vision tower, tensor by tensor as the engine stacks them."""
+    draft_sizes: tuple[int, ...] = ()
+    """The same of the MTP head."""
 
 
 def has_weights(folder: Path) -> bool:
@@ -60,11 +65,17 @@ def read_stored_sizes(folder: Path) -> StoredSizes:
         InputError: A file is missing, too short, or its header cannot be read.
     """
     target = draft = vision = head = embed = table = tensors = 0
+    loaded: dict[str, int] = {}
+    drafted: dict[str, int] = {}
     owns = False
     paths = _files(folder)
     for path in paths:
         for name, size in _tensors(path):
             tensors += 1
+            if "ngram_embedding" not in name:
+                stacked = drafted if name.startswith("mtp.") else loaded
+                key = fused_name(name)
+                stacked[key] = stacked.get(key, 0) + size
             if name.startswith("mtp."):
                 draft += size
                 owns = owns or "embed_tokens" in name or "lm_head" in name
@@ -78,7 +89,19 @@ def read_stored_sizes(folder: Path) -> StoredSizes:
                     head += size
                 elif ".embed_tokens." in name or name.startswith("embed_tokens."):
                     embed += size
-    return StoredSizes(target, draft, vision, head, embed, table, tensors, len(paths), owns)
+    return StoredSizes(
+        target,
+        draft,
+        vision,
+        head,
+        embed,
+        table,
+        tensors,
+        len(paths),
+        owns,
+        tuple(loaded.values()),
+        tuple(drafted.values()),
+    )
 
 
 def _files(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from qwen_tui_profiles.plan.fields import optional_whole, section, words
+from qwen_tui_profiles.plan.fusing import FUSED
 
 __all__ = ["DENSE_BYTES", "NVFP4", "Quantization", "Scheme", "read_quantization"]
 
@@ -18,18 +19,6 @@ DENSE_BYTES = 2.0
 """Bytes of one unquantized parameter (bfloat16 or float16)."""
 
 _PREFIXES = ("", "model.", "model.language_model.", "language_model.model.", "language_model.")
-
-_FUSED = {
-    "q_proj": "qkv_proj",
-    "k_proj": "qkv_proj",
-    "v_proj": "qkv_proj",
-    "gate_proj": "gate_up_proj",
-    "up_proj": "gate_up_proj",
-    "in_proj_qkv": "in_proj_qkvz",
-    "in_proj_z": "in_proj_qkvz",
-    "in_proj_b": "in_proj_ba",
-    "in_proj_a": "in_proj_ba",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +36,17 @@ class Scheme:
 
     def bytes_of(self, rows: int, columns: int) -> float:
         """Bytes of a ``rows`` × ``columns`` matrix with its scales."""
+        return sum(self.parts_of(rows, columns))
+
+    def parts_of(self, rows: int, columns: int) -> tuple[float, float]:
+        """Bytes of the weights and of the scales, which are tensors of their own."""
         if self.block is not None:
             scales = -(-rows // self.block[0]) * -(-columns // self.block[1])
         elif self.group is not None:
             scales = rows * -(-columns // self.group)
         else:
             scales = rows
-        return (rows * columns * self.weight_bits + scales * self.scale_bits) / 8
+        return rows * columns * self.weight_bits / 8, scales * self.scale_bits / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +203,7 @@ def _matcher(entries: tuple[str, ...]) -> Callable[[str], bool]:
     def matches(name: str) -> bool:
         parts = name.split(".")
         candidates = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-        fused = _FUSED.get(parts[-1])
+        fused = FUSED.get(parts[-1])
         if fused is not None:
             candidates.add(".".join((*parts[:-1], fused)))
         candidates.add(parts[-1])

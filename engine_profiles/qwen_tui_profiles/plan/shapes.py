@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.plan.model import ModelFacts
 
-__all__ = ["Matrix", "draft_matrices", "target_matrices", "vision_parameters"]
+__all__ = ["Matrix", "draft_matrices", "target_matrices", "vision_matrices"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def draft_matrices(facts: ModelFacts) -> Iterator[Matrix]:
         yield Matrix("mtp.norm", 3 * facts.hidden, 1, linear=False)
 
 
-def vision_parameters(vision: Mapping[str, object]) -> int | None:
-    """Return the parameters of a Qwen3-style vision tower (460,730,096 for the 27B).
+def vision_matrices(vision: Mapping[str, object]) -> tuple[Matrix, ...] | None:
+    """Return the tensors of a Qwen3-style vision tower (460,730,096 parameters for the 27B).
 
     None when the section has other fields than this family's.
     """
@@ -83,17 +83,32 @@ def vision_parameters(vision: Mapping[str, object]) -> int | None:
     width = whole(vision, "hidden_size")
     inner = whole(vision, "intermediate_size")
     patch = whole(vision, "patch_size")
-    depth = whole(vision, "depth")
     channels = optional_whole(vision, "in_channels", "in_chans") or 3
     frames = optional_whole(vision, "temporal_patch_size") or 2
     positions = optional_whole(vision, "num_position_embeddings") or 2304
     merged = width * (optional_whole(vision, "spatial_merge_size") or 2) ** 2
     out = whole(vision, "out_hidden_size")
-    embed = width * channels * frames * patch * patch + width + positions * width
-    block = 4 * width + 3 * width * width + 3 * width + width * width + width
-    block += 2 * width * inner + inner + width
-    merger = 2 * width + merged * merged + merged + merged * out + out
-    return embed + depth * block + merger
+    shapes = [
+        ("patch_embed", width, channels * frames * patch * patch),
+        ("patch_embed.bias", width, 1),
+        ("pos_embed", positions, width),
+    ]
+    for index in range(whole(vision, "depth")):
+        shapes += [
+            (f"blocks.{index}.norms", 4 * width, 1),
+            (f"blocks.{index}.qkv", 3 * width, width),
+            (f"blocks.{index}.proj", width, width),
+            (f"blocks.{index}.fc1", inner, width),
+            (f"blocks.{index}.fc2", width, inner),
+            (f"blocks.{index}.biases", 5 * width + inner, 1),
+        ]
+    shapes += [
+        ("merger.norm", 2 * width, 1),
+        ("merger.fc1", merged, merged),
+        ("merger.fc2", out, merged),
+        ("merger.biases", merged + out, 1),
+    ]
+    return tuple(Matrix(f"visual.{n}", rows, columns, linear=False) for n, rows, columns in shapes)
 
 
 def _delta_net(facts: ModelFacts, name: str) -> Iterator[Matrix]:

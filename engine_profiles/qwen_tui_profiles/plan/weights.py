@@ -5,21 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.plan.allocator import reserved_bytes
+from qwen_tui_profiles.plan.fusing import fused_name
 from qwen_tui_profiles.plan.schemes import DENSE_BYTES, read_quantization
-from qwen_tui_profiles.plan.shapes import draft_matrices, target_matrices, vision_parameters
+from qwen_tui_profiles.plan.shapes import draft_matrices, target_matrices, vision_matrices
 from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from qwen_tui_profiles.plan.headers import StoredSizes
     from qwen_tui_profiles.plan.model import ModelFacts
+    from qwen_tui_profiles.plan.schemes import Quantization
+    from qwen_tui_profiles.plan.shapes import Matrix
 
 __all__ = ["GIB", "Weights", "weights_from_dims", "weights_from_headers", "with_measured"]
 
 GIB = float(1 << 30)
 
-_PACKED_EXTRA_GIB = 0.29
-"""Packed 4-bit matrices of the 27B take this much more on the card than in the file (seed 004:
-17.67 GiB loaded, 17.38 GiB of tensors): kernels keep repacked copies and workspaces."""
+_DOUBT_GIB = (0.01, 0.03)
+_PACKED_DOUBT_GIB = (0.10, 0.20)
+"""How much less and more than computed the card may hold. Packed matrices need workspaces and
+repacked scales that depend on the kernel: the INT4 release of seed 004 printed 17.67 GiB where
+17.62 are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class Weights:
     """MTP head as loaded, with its own copies of embedding and output head."""
     draft_late: float
     """Part of ``draft`` that the engine frees only after the pools are sized."""
+    stored: float
+    """Bytes of the target's tensors alone, without rotary cache and allocation segments."""
     vision: float
     head: float
     rotary: float
@@ -45,27 +55,18 @@ class Weights:
 
 def weights_from_headers(facts: ModelFacts, stored: StoredSizes) -> Weights:
     """Size the weights from the headers of the files that the engine would load."""
-    quantization = read_quantization(facts.quantization)
-    packed = quantization.method != "none"
-    tensors = stored.target_bytes + stored.vision_bytes + facts.rotary_bytes
-    extra = _PACKED_EXTRA_GIB * GIB if packed else 0.0
-    late = 0.0 if stored.draft_owns_embedding else _late_bytes(facts)
-    return Weights(
-        target=tensors + extra,
-        draft=stored.draft_bytes + late,
-        draft_late=late,
+    target = list(stored.target_sizes) or [stored.target_bytes, stored.vision_bytes]
+    drafts = list(stored.draft_sizes) or [stored.draft_bytes]
+    if not stored.draft_bytes:
+        drafts = []
+    return _weights(
+        facts,
+        target,
+        drafts,
         vision=stored.vision_bytes,
         head=stored.head_bytes,
-        rotary=facts.rotary_bytes,
-        target_low=tensors,
-        target_high=tensors + 2 * extra,
-        basis=_basis(
-            t("{tensors} tensors in {files} files", tensors=stored.tensors, files=stored.files),
-            packed=packed,
-        ),
-        draft_basis=_draft_basis(late),
-        quantization=quantization.method,
-        scheme_known=quantization.known,
+        late_copies=not stored.draft_owns_embedding,
+        source=t("{tensors} tensors in {files} files", tensors=stored.tensors, files=stored.files),
     )
 
 
@@ -78,47 +79,73 @@ def weights_from_dims(facts: ModelFacts) -> Weights | None:
     if facts.known is None or not facts.known.dims:
         return None
     quantization = read_quantization(facts.quantization)
-    head = 0.0
-    target = 0.0
-    for matrix in target_matrices(facts):
-        scheme = quantization.scheme_of(matrix.name) if matrix.linear else None
-        if scheme is None:
-            size = matrix.rows * matrix.columns * DENSE_BYTES
-        else:
-            size = scheme.bytes_of(matrix.rows, matrix.columns)
-        target += size * matrix.copies
-        if matrix.name == "lm_head":
-            head = size
-    vision = 0.0
-    if facts.multimodal and facts.vision:
-        vision = DENSE_BYTES * (vision_parameters(facts.vision) or 0)
-    draft = 0.0
-    for matrix in draft_matrices(facts):
-        scheme = quantization.scheme_of(matrix.name) if matrix.linear else None
-        size = (
-            matrix.rows * matrix.columns * DENSE_BYTES
-            if scheme is None
-            else scheme.bytes_of(matrix.rows, matrix.columns)
-        )
-        draft += size * matrix.copies
-    packed = quantization.method != "none"
-    extra = _PACKED_EXTRA_GIB * GIB if packed else 0.0
-    tensors = target + vision + facts.rotary_bytes
-    late = _late_bytes(facts) if draft else 0.0
+    target = _stacked(target_matrices(facts), quantization)
+    tower = vision_matrices(facts.vision) if facts.multimodal else None
+    vision = _stacked(tower or (), quantization)
+    return _weights(
+        facts,
+        [*target.values(), *vision.values()],
+        list(_stacked(draft_matrices(facts), quantization).values()),
+        vision=sum(vision.values()),
+        head=sum(size for name, size in target.items() if name.startswith("lm_head")),
+        late_copies=True,
+        source=t("the dimensions in config.json"),
+    )
+
+
+def _weights(
+    facts: ModelFacts,
+    target: Sequence[float],
+    drafts: Sequence[float],
+    *,
+    vision: float,
+    head: float,
+    late_copies: bool,
+    source: Text,
+) -> Weights:
+    """Put the tensors on the card as the allocator does."""
+    quantization = read_quantization(facts.quantization)
+    late = _late_sizes(facts) if drafts and late_copies else []
+    loaded = [*target, facts.rotary_bytes]
+    on_card = reserved_bytes(loaded)
+    with_draft = reserved_bytes([*loaded, *drafts, *late])
+    doubt = _PACKED_DOUBT_GIB if quantization.method != "none" else _DOUBT_GIB
     return Weights(
-        target=tensors + extra,
-        draft=draft + late,
-        draft_late=late,
+        target=on_card,
+        draft=with_draft - on_card if drafts else 0.0,
+        draft_late=sum(late),
+        stored=sum(target),
         vision=vision,
         head=head,
         rotary=facts.rotary_bytes,
-        target_low=tensors,
-        target_high=tensors + 2 * extra,
-        basis=_basis(t("the dimensions in config.json"), packed=packed),
-        draft_basis=_draft_basis(late),
+        target_low=on_card - doubt[0] * GIB,
+        target_high=on_card + doubt[1] * GIB,
+        basis=t(
+            "{source}, the rotary cache, {slack} GiB lost to allocation segments",
+            source=source,
+            slack=f"{(on_card - sum(loaded)) / GIB:.2f}",
+        ),
+        draft_basis=_draft_basis(sum(late)),
         quantization=quantization.method,
         scheme_known=quantization.known,
     )
+
+
+def _stacked(matrices: Iterable[Matrix], quantization: Quantization) -> dict[str, float]:
+    """Return the bytes of every tensor as the engine stacks them, weights and scales apart."""
+    sizes: dict[str, float] = {}
+    for matrix in matrices:
+        scheme = quantization.scheme_of(matrix.name) if matrix.linear else None
+        name = fused_name(matrix.name)
+        if scheme is None:
+            parts = {"": matrix.rows * matrix.columns * DENSE_BYTES}
+        else:
+            weight, scale = scheme.parts_of(matrix.rows, matrix.columns)
+            parts = {"": weight, "_scale": scale}
+        for suffix, size in parts.items():
+            key = name + suffix
+            sizes[key] = sizes.get(key, 0.0) + size * matrix.copies
+    return sizes
 
 
 def with_measured(
@@ -146,20 +173,9 @@ def with_measured(
     return weights
 
 
-def _late_bytes(facts: ModelFacts) -> float:
+def _late_sizes(facts: ModelFacts) -> list[float]:
     """Embedding and output head that the draft builds for itself and later drops."""
-    copies = 1 if facts.tied else 2
-    return copies * facts.vocab * facts.hidden * DENSE_BYTES
-
-
-def _basis(source: Text, *, packed: bool) -> Text:
-    if packed:
-        return t(
-            "{source}, the rotary cache, and {extra} GiB of repacking seen once",
-            source=source,
-            extra=f"{_PACKED_EXTRA_GIB:.2f}",
-        )
-    return t("{source}, and the rotary cache", source=source)
+    return [facts.vocab * facts.hidden * DENSE_BYTES] * (1 if facts.tied else 2)
 
 
 def _draft_basis(late: float) -> Text:
