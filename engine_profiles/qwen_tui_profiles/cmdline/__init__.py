@@ -10,6 +10,7 @@ from qwen_tui_profiles.cmdline.arguments import (
     read_arguments,
 )
 from qwen_tui_profiles.cmdline.command import EngineCommand, parse_command, parse_words
+from qwen_tui_profiles.cmdline.files import parse_file, parse_text
 
 __all__ = [
     "Arguments",
@@ -18,6 +19,8 @@ __all__ = [
     "Trouble",
     "TroubleKind",
     "parse_command",
+    "parse_file",
+    "parse_text",
     "parse_words",
     "read_arguments",
 ]

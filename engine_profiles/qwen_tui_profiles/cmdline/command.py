@@ -175,7 +175,7 @@ def _contained(run: ContainerRun, command: SimpleCommand) -> EngineCommand | Non
     found = find_engine(inner)
     if found is not None:
         return replace(found, container=run, image_version=version)
-    engine = _engine_of_image(run.image) or _engine_of_flags(run.command)
+    engine = _engine_of_image(run.image) or _engine_of_flags(run.command, certain=True)
     if engine is None or not any(word.startswith("-") for word in run.command):
         return None
     arguments = run.command
@@ -225,22 +225,36 @@ def _engine_of_image(image: str) -> EngineKind | None:
     return EngineKind.VLLM if "vllm" in name else None
 
 
-def _engine_of_flags(words: Sequence[str]) -> EngineKind | None:
-    """Guess the engine by whose flags these are, over all versions; ``None`` on a draw."""
+def _engine_of_flags(words: Sequence[str], *, certain: bool = False) -> EngineKind | None:
+    """Guess the engine by whose flags these are, over all versions.
+
+    Args:
+        words: The arguments.
+        certain: Take only flags that one engine alone has as evidence (an image may run anything).
+    """
     names = [
         _DASHES.sub("--", word).partition("=")[0].partition(".")[0]
         for word in words
         if _DASHES.sub("--", word).startswith("--")
     ]
-    score = {
-        engine: sum(name in history(engine) for name in names)
+    known = {
+        engine: {name for name in names if name in history(engine)}
         for engine in (EngineKind.SGLANG, EngineKind.VLLM)
     }
-    best = max(score, key=lambda engine: score[engine])
-    if list(score.values()).count(score[best]) > 1:
-        # Both know --port and the like; SGLang is the engine that this product is for first.
-        return EngineKind.SGLANG if score[best] else None
-    return best
+    alone = {
+        engine: len(known[engine] - known[other])
+        for engine, other in (
+            (EngineKind.SGLANG, EngineKind.VLLM),
+            (EngineKind.VLLM, EngineKind.SGLANG),
+        )
+    }
+    best = max(alone, key=lambda engine: alone[engine])
+    if alone[best] and len(set(alone.values())) > 1:
+        return best if not certain or 2 * len(known[best]) > len(names) else None
+    if certain or not any(known.values()):
+        return None
+    # Both know --port and the like; SGLang is the engine that this product is for first.
+    return EngineKind.SGLANG
 
 
 def _shell_argument(words: Sequence[str]) -> str | None:

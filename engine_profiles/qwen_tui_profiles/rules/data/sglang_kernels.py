@@ -87,7 +87,8 @@ RULES: tuple[Rule, ...] = (
         remedy=t("Use flashinfer, triton or trtllm_mha on SM120."),
         when=(
             "hybrid and card in (120, 121) and has('--attention-backend')"
-            " and val('--attention-backend') not in ('triton', 'trtllm_mha', 'flashinfer', 'qsa', 'fa4')"
+            " and val('--attention-backend')"
+            " not in ('triton', 'trtllm_mha', 'flashinfer', 'qsa', 'fa4')"
         ),
         source="attention registry source 0.5.10-0.5.23",
         since="0.5.10",
