@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.learning import learned
 from qwen_tui_profiles.cmdline import EngineCommand, parse_words
-from qwen_tui_profiles.errors import EngineError, InputError, ProbeError, UsageError
+from qwen_tui_profiles.errors import (
+    EngineError,
+    InputError,
+    ProbeError,
+    QwenTuiError,
+    UsageError,
+)
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.arguments import read_sglang, read_vllm
 from qwen_tui_profiles.plan.headers import has_weights, read_stored_sizes
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
 
-__all__ = ["PlanOptions", "engine_and_version", "make_plan", "plan_request"]
+__all__ = ["PlanOptions", "engine_and_version", "make_plan", "plan_request", "predict_launch"]
 
 _GIB = float(1 << 30)
 
@@ -59,8 +66,32 @@ def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths)
     """
     options, env = _unwrapped(options)
     request = plan_request(options, profile, paths, env)
+    if profile is not None:
+        request = replace(request, calibration=learned(profile.name, request, paths))
     plan = predict(request)
     return replace(plan, findings=_with_rules(plan, request, profile, options))
+
+
+def predict_launch(profile: EngineProfile, paths: Paths) -> Mapping[str, int | float | None] | None:
+    """Predict a launch for its record; None where nothing can be predicted.
+
+    Never stands in the way of a launch: what cannot be read or judged is not an error here.
+    """
+    try:
+        plan = make_plan(PlanOptions(), profile, paths)
+    except QwenTuiError:
+        return None
+    tokens = plan.kv_tokens
+    if tokens.value is None:
+        return None
+    return {
+        "kv_tokens": tokens.value,
+        "kv_tokens_low": tokens.low,
+        "kv_tokens_high": tokens.high,
+        "max_running_requests": plan.requests,
+        "mamba_slots": None if plan.state is None else plan.state.slots,
+        "context_usable": plan.context_usable,
+    }
 
 
 def _unwrapped(options: PlanOptions) -> tuple[PlanOptions, Mapping[str, str]]:

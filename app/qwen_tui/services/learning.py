@@ -1,0 +1,88 @@
+"""What the boots in the history teach the memory plan: sizes and remainders of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.history import History
+from qwen_tui_profiles.errors import QwenTuiError
+from qwen_tui_profiles.plan.calibrate import BootRecord, calibrate, record_boot
+from qwen_tui_profiles.plan.predict_sglang import arithmetic
+from qwen_tui_profiles.profile import EngineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from qwen_tui.services.history import BootRow
+    from qwen_tui.services.paths import Paths
+    from qwen_tui_profiles.plan.calibrate import Calibration
+    from qwen_tui_profiles.plan.request import PlanRequest
+
+__all__ = ["learned"]
+
+_ROWS = 60
+_SAME = ("engine", "model", "machine")
+"""Fingerprints that must agree; flags may differ, since the arithmetic knows them."""
+
+
+def learned(profile: str, request: PlanRequest, paths: Paths) -> Calibration | None:
+    """Return the calibration from earlier boots of a profile's engine and model on this machine.
+
+    None without a boot that says what it got, and for engines without a calibration.
+    """
+    if request.engine is not EngineKind.SGLANG:
+        return None
+    rows = History(paths.state / "history.sqlite3").boots(limit=_ROWS)
+    newest = next((row for row in rows if row.profile == profile and row.kv_tokens), None)
+    if newest is None:
+        return None
+    wanted = [newest.prints.get(name) for name in _SAME]
+    records = [
+        record
+        for row in reversed(rows)
+        if [row.prints.get(name) for name in _SAME] == wanted
+        and (record := _record(row, request)) is not None
+    ]
+    return calibrate(records)
+
+
+def _record(row: BootRow, request: PlanRequest) -> BootRecord | None:
+    printed = _number(row.facts, "free_before_load_gib")
+    if not row.kv_tokens or printed is None:
+        return None
+    past = replace(
+        request,
+        args=row.asked,
+        engine_version=row.engine_version,
+        free_gib=printed,
+        live_free_gib=None,
+        calibration=None,
+    )
+    try:
+        computed = arithmetic(past)
+    except QwenTuiError:
+        # A boot whose flags this version cannot read teaches nothing; the plan goes on without it.
+        return None
+    if computed is None:
+        return None
+    slots = _number(row.facts, "mamba_slots")
+    requests = _number(row.facts, "max_running_requests_effective")
+    record = record_boot(
+        computed,
+        tokens=row.kv_tokens,
+        slots=None if slots is None else int(slots),
+        requests=None if requests is None else int(requests),
+        printed_free_gib=printed,
+        target_gib=_number(row.facts, "mem_usage_gb"),
+        draft_gib=_number(row.facts, "draft_mem_usage_gb"),
+    )
+    return replace(record, predicted_tokens=row.predicted_kv_tokens)
+
+
+def _number(facts: Mapping[str, Any], name: str) -> float | None:
+    value = facts.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
