@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from enginelog.reading import adjusted, clamps, load, read, read_text
 
 
@@ -80,8 +81,7 @@ READINGS = (
     ),
     Reading(
         "sglang-qwen38-nextn-late-free.log", "sglang", ready=False, phase="graph_capture",
-        facts={"kv_tokens": 13303, "context_len": 8192, "available_gpu_mem_gb": 1.82,
-               "late_freed_gib": 1.83},
+        facts={"kv_tokens": 13303, "context_len": 8192, "available_gpu_mem_gb": 1.82},
     ),
     Reading(
         "sglang-qwen38-runtime-300k.log", "sglang", ready=True, phase="serving",
@@ -215,6 +215,7 @@ def test_idle_memory_beside_a_small_pool_is_said() -> None:
 def test_late_memory_is_said() -> None:
     report = read(load("field/sglang-qwen38-nextn-late-free.log"))
     assert [f.rule for f in report.findings] == ["log.late_freed"]
+    assert {b.part: b.gib for b in report.budget}["late_freed"] == 1.83  # 2.12 − 0.29
 
 
 def test_false_low_speed_after_idle_is_not_shown() -> None:

@@ -7,6 +7,7 @@ are split at top-level commas instead of being evaluated. Secrets never leave th
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.grammar import number
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.findings import Value
 
-__all__ = ["parse_argv", "parse_repr"]
+__all__ = ["FIELD_TYPES", "parse_argv", "parse_repr"]
 
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[({]|[\])}]|,|[^'"\[\](){},]+|['"]""", re.DOTALL
@@ -25,13 +26,41 @@ _TOKEN = re.compile(
 _KEYWORD = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*")
 _MEMBER = re.compile(r"""\s*(?P<quote>['"])(?P<name>[\w.-]+)(?P=quote)\s*:\s*""")
 _MAX_FIELDS = 2000
+_NEARLY_NONE = re.compile(r".one|N.ne|No.e|Non.")
 _QUOTED = re.compile(r"""['"]([^'"]{4,})['"]""")
 
 
-def parse_repr(text: str, secrets: set[str] | None = None) -> dict[str, Value]:
+_ANY = (str, int, float, bool)
+_NUMBER = (int, float)
+FIELD_TYPES: Mapping[str, type | tuple[type, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "context_length", "max_running_requests", "max_total_tokens", "tp_size", "dp_size",
+                "pp_size", "page_size", "port", "chunked_prefill_size", "speculative_num_steps",
+                "speculative_num_draft_tokens", "max_mamba_cache_size", "max_num_seqs",
+                "tensor_parallel_size", "max_num_batched_tokens", "max_seq_len",
+            ),
+            int,
+        ),
+        "mem_fraction_static": _NUMBER,
+        "gpu_memory_utilization": _NUMBER,
+        "model_path": str,
+        "model": str,
+        "speculative_algorithm": str,
+        "speculative_draft_model_path": str,
+    }
+)  # fmt: skip
+"""Types of the fields that become facts; a value of another type is damage and reads as unknown."""
+
+
+def parse_repr(
+    text: str, secrets: set[str] | None = None, *, bare_words: bool = False
+) -> dict[str, Value]:
     """Parse ``Name(a=1, b='x', …)`` or ``{'a': 1, …}``; what cannot be read is left out.
 
-    Nested values stay text. Values of secret names read as :data:`REDACTED`; ``secrets`` collects
+    Nested values stay text. With ``bare_words`` an unquoted word is text too (vLLM's configuration
+    line); a repr has none, so there one means damage. Values of secret names read as :data:`REDACTED`; ``secrets`` collects
     what they were. A field that the input's end cuts is left out.
     """
     start = re.match(r"\s*(?:[\w.]+\(|\{)", text)
@@ -44,7 +73,9 @@ def parse_repr(text: str, secrets: set[str] | None = None) -> dict[str, Value]:
             continue
         name = match["name"]
         raw = piece[match.end() :].strip()
-        value = _literal(raw)
+        value = _literal(raw, bare_words=bare_words)
+        if value is not None and not isinstance(value, FIELD_TYPES.get(name, _ANY)):
+            value = None  # damage: the field is never of that type
         if _secret(name) and value is not None:
             if secrets is not None:
                 secrets.update(_QUOTED.findall(raw))
@@ -76,7 +107,7 @@ def _pieces(text: str, start: int) -> Iterator[str]:
     # No closing bracket: the rest is cut, and so may be its last value.
 
 
-def _literal(text: str) -> Value:
+def _literal(text: str, *, bare_words: bool) -> Value:
     if text in {"None", "null", ""}:
         return None
     if text in {"True", "true"}:
@@ -91,7 +122,13 @@ def _literal(text: str) -> Value:
     exponent = re.fullmatch(r"-?[\d.]+e-?\d+", text)
     if exponent is not None:
         return float(text)
-    return number(text) if len(text) < 40 else redact(text)
+    value = number(text) if len(text) < 40 else text
+    if not isinstance(value, str):
+        return value
+    nested = value.endswith((")", "]", "}", ">"))
+    if nested or (bare_words and _NEARLY_NONE.fullmatch(value) is None):
+        return redact(value)
+    return None
 
 
 # Spellings that mean one field: short forms, aliases and names of other versions.

@@ -19,7 +19,7 @@ _VISIBLE_GIB = 0.2
 
 def budget_of(boot: Boot) -> tuple[BudgetPart, ...]:
     """Return the steps in the order in which the memory goes; empty when too little is printed."""
-    return _vllm(boot) if boot.engine == "vllm" else _sglang(boot)
+    return _vllm(boot) if boot.printed_by == "vllm" else _sglang(boot)
 
 
 def late_freed(boot: Boot) -> tuple[float, LogLine, LogLine] | None:

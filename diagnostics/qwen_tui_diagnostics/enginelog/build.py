@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.enginelog.budget import budget_of, late_freed
+from qwen_tui_diagnostics.enginelog.budget import budget_of
 from qwen_tui_diagnostics.enginelog.clamps import (
     asked_requests,
     changes_of,
@@ -55,15 +55,11 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
         if isinstance(root, Hit):
             facts.update({k: v for k, v in root.fields.items() if facts.get(k) is None})
         facts["phase_at_failure"] = phase_at(boot, root)
-    late = late_freed(boot)
-    if late is not None:
-        facts["late_freed_gib"] = late[0]
-    usable = usable_context(boot)
-    facts["context_usable"] = None if fatal is not None and not boot.ready else usable
+    facts["context_usable"] = usable_context(boot)
     changes = changes_of(boot)
     total = boot.engine_lines
     return LogReport(
-        engine=boot.engine,
+        engine=boot.printed_by,
         engine_version=boot.version,
         ready=boot.ready,
         phase=_phase(boot, facts, failed=fatal is not None),
@@ -97,7 +93,7 @@ def _phase(boot: Boot, facts: dict[str, Value], *, failed: bool) -> str | None:
 
 def _arguments(boot: Boot, facts: dict[str, Value]) -> None:
     args, asked = boot.args, boot.requested()
-    if boot.engine == "vllm":
+    if boot.printed_by == "vllm":
         _vllm_arguments(boot, facts)
         return
     facts["max_running_requests_asked"] = asked_requests(boot)
@@ -133,7 +129,7 @@ def _vllm_arguments(boot: Boot, facts: dict[str, Value]) -> None:
         facts["context_len_requested"] = requested
     elif boot.args_line is None:
         # The refusal itself names the context that the engine was started with.
-        root = boot.death.root()
+        root = boot.root()
         if isinstance(root, Hit):
             facts["context_len_requested"] = root.fields.get("context_len")
     if facts["context_len"] is None:

@@ -91,7 +91,7 @@ PROCESS_CAUSES: tuple[Cause, ...] = (
     cause(
         "killed",
         "Killed",
-        r"^(?:.*: line \d+: +\d+ )?Killed\b(?:\s|$)",
+        r"^(?:.*\bline \d+: +\d+ )?Killed\b(?:\s|$)",
         t("The process was killed from outside."),
         t("Usually the host ran out of memory (`dmesg -T | grep -i oom`): free some, or add swap."),
     ),

@@ -82,7 +82,7 @@ def changes_of(boot: Boot) -> Changes:
     """Compare what was asked with what is, and add what the engine announced."""
     out = Changes(boot.secrets)
     requested = boot.requested()
-    if boot.engine == "vllm":
+    if boot.printed_by == "vllm":
         _announced(boot, out, requested)
     else:
         _requests(boot, out, requested)
@@ -101,7 +101,9 @@ def asked_requests(boot: Boot) -> Value:
     """Return --max-running-requests as the operator set it; ``None`` = not set or not known."""
     requested = boot.requested()
     if requested is not None:
-        return requested.get("max_num_seqs" if boot.engine == "vllm" else "max_running_requests")
+        return requested.get(
+            "max_num_seqs" if boot.printed_by == "vllm" else "max_running_requests"
+        )
     if any(c.change.name == "reset_48" for c in boot.changes):
         return None
     value = boot.args.get("max_running_requests")
@@ -110,11 +112,10 @@ def asked_requests(boot: Boot) -> Value:
         value = next((a for a in stated if a is not None), None)
     if (
         value == _SPEC_DEFAULT
-        and boot.args.get("speculative_algorithm") is not None
-        and boot.args_line is not None
-        and boot.args_line.number <= boot.first_line + 1
+        and boot.args.get("speculative_algorithm", "cut") is not None
+        and not boot.launcher_seen
     ):
-        # The notice that 48 is a default may stand before the log's first line.
+        # The notice that 48 is the default may have stood before this log begins.
         return None
     return value
 
@@ -193,7 +194,7 @@ def usable_context(boot: Boot) -> int | None:
     context = boot.facts.get("context_len")
     tokens = boot.facts.get("kv_tokens")
     declared = context.value if context is not None else boot.args.get("context_length")
-    if boot.engine == "vllm":
+    if boot.printed_by == "vllm":
         fits = boot.facts.get("max_concurrency")
         return declared if isinstance(declared, int) and fits is not None else None
     if not isinstance(declared, int) or tokens is None or not isinstance(tokens.value, int):

@@ -28,6 +28,9 @@ _GATE = (
     "crash", "exit", "eak ", "ptxas", "supported", "memory", "mamba",
 )  # fmt: skip
 _MAX_KEPT = 64
+_MAX_SEARCHED = 8192
+"""Characters of a message in which a cause is looked for: the texts stand at its beginning."""
+
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources|Timeout)\b"
@@ -186,7 +189,7 @@ class DeathTracker:
         return False
 
     def _see_cause(self, line: LogLine, phase: str | None) -> bool:
-        message = line.message
+        message = line.message[:_MAX_SEARCHED]
         for cause in _CAUSES:
             if cause.needle not in message:
                 continue
@@ -230,8 +233,13 @@ class DeathTracker:
         """Whether a death mark stands in the log (not after a deliberate stop)."""
         return bool(self.echoes) or any(h.hard for h in (*self.hits, *self.unknown))
 
-    def root(self) -> Hit | EchoSeen | None:
-        """Return what killed the engine; ``None`` when nothing did, or somebody stopped it."""
+    def root(self, *, seen_before: bool) -> Hit | EchoSeen | None:
+        """Return what killed the engine; ``None`` when nothing did, or somebody stopped it.
+
+        Args:
+            seen_before: the log shows the engine at work. Without that a lone signal mark proves
+                nothing: a deliberate stop, of which the beginning is cut off, ends with it too.
+        """
         stop = self.stop.number if self.stop is not None else None
         marked = any(stop is None or e.line.number < stop for e in self.echoes)
         for hit in self.hits:
@@ -245,7 +253,9 @@ class DeathTracker:
             if hit.hard or marked:
                 return hit
         for echo in self.echoes:
-            if stop is None or echo.line.number < stop:
+            if stop is not None and echo.line.number > stop:
+                continue
+            if echo.echo.name != "sigquit" or seen_before:
                 return echo
         return None
 

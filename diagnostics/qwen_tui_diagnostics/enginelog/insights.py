@@ -27,7 +27,7 @@ def insights_of(
     boot: Boot, facts: Mapping[str, Value], seen: RuntimeFacts | None
 ) -> Iterator[Finding]:
     """Yield findings, the most costly first."""
-    if boot.engine != "vllm":
+    if boot.printed_by != "vllm":
         yield from _draft_path(boot)
         yield from _late(boot)
         yield from _idle(boot, facts)
@@ -189,7 +189,7 @@ def _full(boot: Boot, seen: RuntimeFacts) -> Iterator[Finding]:
         rule="log.bound",
         severity=Severity.INFO,
         title=title,
-        evidence=boot.engine or "",
+        evidence=boot.printed_by or "",
         source="the last runtime line",
         since=None,
         until=None,

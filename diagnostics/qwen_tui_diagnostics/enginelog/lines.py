@@ -56,8 +56,8 @@ _PREFIXES = (
     re.compile(r"\[pod/[^\]]+\] ?"),
     re.compile(r"\[\d+,\d+\]<std(?:err|out)>:? ?"),
     re.compile(r"\[default\d+\]: ?"),
-    # a name and a colon, only where an engine's head follows
-    re.compile(rf"[\w.@/-]+(?:\[\d+\])?: (?=\[\d{{4}}-\d\d-\d\d |\(\w+ pid=|(?:{_LEVELS}) )"),
+    # supervisor-style "name: " (an exception's own line begins with a capital, argparse's has "error:")
+    re.compile(r"(?:[\w-]+[./@])*[a-z][\w-]*(?:\[\d+\])?: (?!error:)"),
 )
 _LOGGER = re.compile(rf"(?P<level>{_LEVELS}):(?P<name>[\w.]+):(?! )")
 
@@ -273,7 +273,7 @@ def _find(pattern: re.Pattern[str], text: str, needle: str) -> re.Match[str] | N
         before = text[: match.start()]
         if _PROGRESS.search(before) is not None:
             return match
-        if len(before) <= _MAX_PREFIX and not set(before) & set("'\"{<"):
+        if len(before) <= _MAX_PREFIX and not set(before.replace("<std", "")) & set("'\"{<"):
             return match
         return None
     return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.boot import Boot
 from qwen_tui_diagnostics.enginelog.build import build_report
+from qwen_tui_diagnostics.enginelog.handlers import apply
 from qwen_tui_diagnostics.enginelog.index import StartIndex
 from qwen_tui_diagnostics.enginelog.lines import LogLine, RawLines, learn_prefix, parse_line
 from qwen_tui_diagnostics.enginelog.sglang_args import SGLANG_ARGUMENT_CHANGES
@@ -155,7 +156,8 @@ class LogReader:
             boot = self._boot
             boot.served += 1
             if boot.engine is None:
-                boot.engine = parse_line(line, 0).engine
+                vllm = "(APIServer" in line  # uvicorn's own lines carry no other sign of vLLM
+                boot.engine = "vllm" if vllm else parse_line(line, 0).engine
 
     def _first_batch(self, line: str, number: int) -> None:
         """Take a runtime line of a boot that was not known to serve; look at it closely."""
@@ -180,7 +182,7 @@ class LogReader:
         boot = self._boot
         died = boot.death.see(line, boot.phase)
         if line.engine is not None:
-            boot.engine = boot.engine or line.engine
+            boot.heads[line.engine] = boot.heads.get(line.engine, 0) + 1
         elif not read:
             if not died and not self._client:
                 self._client = any(mark in line.text for mark in _CLIENT)
@@ -202,7 +204,7 @@ class LogReader:
             if self._begins(row, line):
                 self._next(line)
             boot = self._boot
-            boot.take(row, fields, line)
+            apply(boot, row, fields, line)
             if row.name in _RUNTIME_ROWS:
                 boot.runtime(line)
             if row.phase is not None:
@@ -221,7 +223,7 @@ class LogReader:
             return True
         for row in _KNOWN.candidates(message):
             if not _foreign(row.engine, line) and (line.engine is not None or row.engine != "vllm"):
-                self._boot.take(row, {}, line)
+                apply(self._boot, row, {}, line)
                 return True
         return False
 

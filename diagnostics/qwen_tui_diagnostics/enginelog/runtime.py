@@ -10,7 +10,7 @@ from qwen_tui_diagnostics.enginelog.lines import LogLine, parse_line
 
 __all__ = ["PINNED_MINIMUM", "RuntimeFacts", "RuntimeWindow"]
 
-WINDOW = 256
+WINDOW = 96
 """Lines kept. A report reads all of them, ten times a second at most."""
 
 PINNED_MINIMUM = 5

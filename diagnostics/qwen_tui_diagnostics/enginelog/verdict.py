@@ -35,7 +35,7 @@ _FRAMES: dict[str, str] = {
 
 def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | EchoSeen | None]:
     """Return the death of ``boot`` and the line that names its cause, if the log has one."""
-    root = boot.death.root()
+    root = boot.root()
     if root is None or isinstance(root, EchoSeen):
         return (None if root is None else _from_echo(boot, root)), root
     echo = next((e for e in boot.death.echoes if abs(e.line.number - root.line.number) < 500), None)
@@ -109,7 +109,7 @@ def _from_echo(boot: Boot, root: EchoSeen) -> Fatal:
 
 
 def _oom_remedy(boot: Boot, phase: str | None) -> Text:
-    share = "--gpu-memory-utilization" if boot.engine == "vllm" else "--mem-fraction-static"
+    share = "--gpu-memory-utilization" if boot.printed_by == "vllm" else "--mem-fraction-static"
     if phase in {"args", "distributed", "load_weights", "load_draft"}:
         return t(
             "The model does not fit while it loads: use a smaller quantisation or more GPUs, or "
