@@ -65,7 +65,7 @@ class Check:
     title: Text
     judge: Judge
     sources: tuple[str, ...]
-    """Names of the collectors whose facts the judge reads."""
+    """Collectors whose facts the judge reads; they run because of it."""
     why: Text
     """What goes wrong when it is not so; shown by ``--explain``."""
     required: Required = never
@@ -75,6 +75,8 @@ class Check:
     """Returns why the check does not apply to this machine, from the facts."""
     explained_by: tuple[str, ...] = ()
     """Checks whose failure explains this one's."""
+    uses: tuple[str, ...] = ()
+    """Collectors that are read only when another check makes them run."""
     evidence: tuple[str, ...] = ()
     """Public reports and documents behind the row."""
 

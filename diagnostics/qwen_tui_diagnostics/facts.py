@@ -103,7 +103,7 @@ class Gathered:
 
 
 class Facts:
-    """Typed reading of a tree of facts.
+    """Typed reading of a tree of facts by dotted path; a number in it is an index into a list.
 
     Args:
         tree: Nested JSON values.
@@ -166,6 +166,15 @@ class Facts:
             raise self._odd(path, value)
         return tuple(value)
 
+    def numbers(self, path: str) -> tuple[float, ...]:
+        """Return a list of numbers, at least one."""
+        value = self._value(path)
+        if not isinstance(value, list) or not value:
+            raise self._odd(path, value)
+        if any(isinstance(item, bool) or not isinstance(item, int | float) for item in value):
+            raise self._odd(path, value)
+        return tuple(float(item) for item in value)
+
     def rows(self, path: str) -> tuple[Facts, ...]:
         """Return a list of subtrees."""
         value = self._value(path)
@@ -182,6 +191,13 @@ class Facts:
         if not isinstance(value, dict):
             raise self._odd(path, value)
         return Facts(value, self._absent, self._full(path), self._trace)
+
+    def tree(self, path: str) -> dict[str, Any]:
+        """Return the subtree at a path as it is (a foreign document)."""
+        value = self._value(path)
+        if not isinstance(value, dict):
+            raise self._odd(path, value)
+        return dict(value)
 
     def names(self) -> tuple[str, ...]:
         """Return the names at this level."""
@@ -209,7 +225,12 @@ class Facts:
             self._trace.add(self._full(path))
         value: Any = self._tree
         for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
+            if isinstance(value, dict):
+                value = value.get(name)
+            elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                value = None
             if value is None:
                 raise MissingFact(self._full(path), self.why_absent(path))
         return value

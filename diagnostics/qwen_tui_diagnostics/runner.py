@@ -68,6 +68,7 @@ class Run:
         self.absent: dict[str, Absence] = {}
         self.raw: dict[str, str] = {}
         self.times_ms: dict[str, float] = {}
+        self._running: set[str] = set()
 
     def merge(self, answer: Mapping[str, Any]) -> None:
         """Take in what a collector found."""
@@ -93,6 +94,7 @@ class Run:
         }
         collectors = [c for c in COLLECTORS if c.name in needed]
         waiting = list(self.checks)
+        self._running = needed
         judged: dict[str, CheckResult] = {}
         known = {check.id for check in self.checks}
         answered: set[str] = set()
@@ -117,7 +119,8 @@ class Run:
             progress = False
             for check in list(waiting):
                 explainers = [name for name in check.explained_by if name in known]
-                if not set(check.sources) <= answered or not set(explainers) <= set(judged):
+                awaited = set(check.sources) | set(check.uses) & self._running
+                if not awaited <= answered or not set(explainers) <= set(judged):
                     continue
                 waiting.remove(check)
                 result = judge(check, Facts(self.tree, self.absent), self.context.target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.checks import disk, driver, engine, gpu, hub, model, net, system
+from qwen_tui_diagnostics.checks import cuda, disk, driver, engine, gpu, hub, model, net, system
 from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ __all__ = ["CHECKS", "GROUPS", "check_called"]
 GROUPS: dict[str, Text] = {
     "driver": t("Driver"),
     "gpu": t("GPU"),
+    "cuda": t("CUDA tool chain"),
     "sys": t("System"),
     "disk": t("Disk"),
     "model": t("Model"),
@@ -26,6 +27,7 @@ GROUPS: dict[str, Text] = {
 CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,
     *gpu.CHECKS,
+    *cuda.CHECKS,
     *system.CHECKS,
     *disk.CHECKS,
     *model.CHECKS,

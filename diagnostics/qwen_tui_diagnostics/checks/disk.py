@@ -1,10 +1,9 @@
-"""Checks of the folders of a launch."""
+"""Checks of the folders of a launch: usable, mounted how, on what device, with how much room."""
 
 from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.check import (
@@ -17,43 +16,35 @@ from qwen_tui_diagnostics.check import (
     skipped,
     warned,
 )
-from qwen_tui_diagnostics.checks.units import GIB, gib
-from qwen_tui_diagnostics.result import SkipReason, Status
+from qwen_tui_diagnostics.checks.disk_reads import READ_CHECKS
+from qwen_tui_diagnostics.checks.folders import WEIGHT_ROLES, concerns, worst_of
+from qwen_tui_diagnostics.checks.needs import needs_of
+from qwen_tui_diagnostics.checks.units import GIB, gib, listed
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_diagnostics.result import Remedy, Verdict
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["CHECKS"]
 
-MODEL_BYTES_27B = 20 * 10**9
-SMALL_BYTES = GIB
-_ORDER = (Status.FAIL, Status.WARN, Status.SKIP, Status.OK)
-
-
-def worst_of(facts: Facts, judge: Callable[[Facts], Verdict]) -> Verdict:
-    """Judge every folder and return the worst verdict, with a line for each of the others."""
-    verdicts = [judge(entry) for entry in facts.rows("disk.paths")]
-    if not verdicts:
-        return not_applicable(t("the launch names no folder"))
-    # A folder that the question does not concern hides nothing.
-    concerned = [v for v in verdicts if v.reason is not SkipReason.NOT_APPLICABLE] or verdicts
-    worst = min(concerned, key=lambda verdict: _ORDER.index(verdict.status))
-    others = tuple(v.observed for v in verdicts if v is not worst and v.status is not Status.SKIP)
-    return replace(worst, detail=worst.detail + others)
+LOG_BYTES = GIB
+MARGIN_BYTES = 5 * GIB
+INODES_LOW, INODES_GOOD = 100, 10_000
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre"})
+MEMORY = frozenset({"tmpfs", "ramfs"})
+_REMOVABLE_POINTS = ("/media", "/run/media")
 
 
 def _path(facts: Facts, target: Target) -> Verdict:
     def judge(entry: Facts) -> Verdict:
-        path = entry.text("path")
-        error = entry.integer("write_errno")
+        path, error = entry.text("path"), entry.integer("write_errno")
         if error == 0:
-            state = t("writable") if entry.flag("exists") else t("can be created")
-            return ok(t("{path}: {state}", path=path, state=state))
+            if entry.flag("exists"):
+                return ok(t("{path}: writable", path=path))
+            return ok(t("{path}: can be created", path=path))
         roles = entry.texts("roles")
         if set(roles) <= {"model", "ple"} and entry.flag("exists") and entry.flag("readable"):
             return ok(t("{path}: readable, which is enough to serve from it", path=path))
@@ -78,95 +69,264 @@ def _write_remedy(error: int, path: str) -> Remedy:
     return fix(t("make it writable for this user, or choose another folder"), f"ls -ld {path}")
 
 
-def _space(facts: Facts, target: Target) -> Verdict:
+def _mount(facts: Facts, target: Target) -> Verdict:
+    total = facts.integer("memory.total_bytes")
+    needs = needs_of(target, facts)
+
     def judge(entry: Facts) -> Verdict:
-        path = entry.text("path")
-        available = entry.integer("space.available_bytes")
-        downloads = "model" in entry.texts("roles") and not entry.flag("exists")
-        need = MODEL_BYTES_27B if downloads else SMALL_BYTES
-        margin = need + max(need // 20, 5 * GIB) if downloads else need
-        shown = t("{path}: {available} available", path=path, available=gib(available))
-        expected = t("{need}", need=gib(margin))
-        if available >= margin:
-            return ok(shown, expected=expected)
-        consequence = t("downloads and logs end in 'no space left on device'")
-        remedy = fix(t("free some space, or choose a folder on another disk"), f"df -h {path}")
-        if available >= need:
-            return warned(shown, expected=expected, consequence=consequence, remedy=remedy)
-        return failed(shown, expected=expected, consequence=consequence, remedy=remedy)
+        path, kind = entry.text("path"), entry.text("mount.filesystem")
+        point = entry.text("mount.point")
+        shown = t("{path} is on {kind}", path=path, kind=kind)
+        move = fix(t("move the model to a local ext4 or xfs file system"))
+        if kind in MEMORY:
+            size = needs.disk_bytes if needs is not None else 0
+            if size > total:
+                return failed(
+                    shown,
+                    expected=t("a disk: the model is bigger than the memory"),
+                    consequence=t("the download fills the memory, then the machine kills programs"),
+                    remedy=move,
+                )
+            return warned(
+                shown,
+                expected=t("a local disk"),
+                consequence=t("the model takes memory twice, and is gone after a reboot"),
+                remedy=move,
+            )
+        if kind in NETWORK or kind.startswith("fuse"):
+            return warned(
+                shown,
+                expected=t("a local disk"),
+                consequence=t("loading takes as long as the network; direct reads are not direct"),
+                remedy=move,
+            )
+        removable = entry.has("device.bottom.removable") and entry.flag("device.bottom.removable")
+        if removable or point.startswith(_REMOVABLE_POINTS):
+            return warned(
+                t("{path} is on a removable disk ({point})", path=path, point=point),
+                expected=t("an internal disk"),
+                consequence=t("it is slow, and an automount may take it away"),
+                remedy=fix(
+                    t("move the model to an internal disk"),
+                    docs="https://github.com/JustVugg/colibri/issues/1594",
+                ),
+            )
+        return ok(shown)
 
-    return worst_of(facts, judge)
+    return worst_of(facts, judge, WEIGHT_ROLES)
 
 
-def _odirect(facts: Facts, target: Target) -> Verdict:
+def _device(facts: Facts, target: Target) -> Verdict:
     def judge(entry: Facts) -> Verdict:
-        if not entry.has("direct"):
-            absence = entry.why_absent("direct")
+        if not entry.has("device"):
+            absence = entry.why_absent("device")
             return skipped(
                 absence.reason, t("{path}: {why}", path=entry.text("path"), why=absence.detail)
             )
-        return _bypass(entry, target)
+        bottom = entry.at("device.bottom")
+        kind, name = bottom.text("kind"), bottom.text("name")
+        layers = [layer.text("kind") for layer in entry.rows("device.layers")]
+        stack = " on ".join([entry.text("mount.filesystem"), *layers, f"{kind} {name}"])
+        shown = t("{path}: {stack}", path=entry.text("path"), stack=stack)
+        if kind == "nvme":
+            return ok(shown)
+        if bottom.has("rotational") and bottom.flag("rotational"):
+            return warned(
+                shown,
+                expected=t("NVMe"),
+                consequence=t("a spinning disk: 18.6 GB take two minutes, PLE streaming crawls"),
+                remedy=fix(t("move the model to an NVMe drive")),
+            )
+        return warned(
+            shown,
+            expected=t("NVMe"),
+            consequence=t("loading is slower than the card could take it"),
+            remedy=fix(t("measure it"), "qwen-tui doctor --bench quick --only 'disk.*'"),
+        )
+
+    return worst_of(facts, judge, WEIGHT_ROLES)
+
+
+def _needed_bytes(entry: Facts, facts: Facts, target: Target) -> int:
+    """Return the room that a folder still has to give."""
+    if not concerns(entry, frozenset({"model", "ple"})):
+        return LOG_BYTES if not concerns(entry, frozenset({"hub"})) else 0
+    if facts.has("hub.missing_bytes"):
+        return facts.integer("hub.missing_bytes")
+    complete = (
+        facts.has("model.exists")
+        and facts.flag("model.exists")
+        and facts.has("model.shard_bytes")
+        and facts.integer("model.shard_bytes") > 0
+    )
+    needs = needs_of(target, facts)
+    if complete or needs is None:
+        return LOG_BYTES
+    return needs.disk_bytes
+
+
+def _space(facts: Facts, target: Target) -> Verdict:
+    def judge(entry: Facts) -> Verdict:
+        path = entry.text("path")
+        available, free = entry.integer("space.available_bytes"), entry.integer("space.free_bytes")
+        need = _needed_bytes(entry, facts, target)
+        comfortable = need + max(need // 20, MARGIN_BYTES) if need > LOG_BYTES else need
+        shown = t("{path}: {available} available", path=path, available=gib(available))
+        reserved = free - available
+        detail = (
+            (t("{free} are free, of which {reserved} are kept for root", free=gib(free),
+               reserved=gib(reserved)),)
+            if reserved > max(available, GIB)
+            else ()
+        )  # fmt: skip
+        consequence = t("downloads and logs end in 'no space left on device'")
+        remedy = fix(t("free some space, or choose a folder on another disk"), f"df -h {path}")
+        if available >= comfortable:
+            return ok(shown, *detail)
+        if available >= need:
+            return warned(
+                shown,
+                *detail,
+                expected=t("{need} and a margin", need=gib(need)),
+                consequence=consequence,
+                remedy=remedy,
+            )
+        return failed(
+            shown,
+            *detail,
+            expected=t("{need}", need=gib(need)),
+            consequence=consequence,
+            remedy=remedy,
+        )
 
     return worst_of(facts, judge)
 
 
-def _bypass(entry: Facts, target: Target) -> Verdict:
-    path = entry.text("path")
-    consequence = t("PLE streaming from disk cannot start there, or reads through the page cache")
-    remedy = fix(t("move the model to a local ext4 or xfs file system"))
-    error = entry.integer("direct.open_errno")
-    if error or entry.has("direct.read_errno"):
-        number = error or entry.integer("direct.read_errno")
-        shown = t("{path}: O_DIRECT is refused ({reason})", path=path, reason=os.strerror(number))
-        if target.ple == "nvme":
-            return failed(shown, expected=t("direct reads"), consequence=consequence, remedy=remedy)
-        return warned(shown, consequence=consequence, remedy=remedy)
-    resident, reads = entry.integer("direct.resident"), entry.integer("direct.reads")
-    if resident <= 0.05 * reads:
-        return ok(
-            t("{path}: O_DIRECT bypasses the page cache ({reads} reads, {resident} cached pages)",
-              path=path, reads=reads, resident=resident)
-        )  # fmt: skip
-    if resident >= 0.9 * reads:
-        return warned(
-            t("{path}: O_DIRECT is accepted but reads through the page cache", path=path),
-            expected=t("no page cached by {reads} direct reads", reads=reads),
+def _inodes(facts: Facts, target: Target) -> Verdict:
+    def judge(entry: Facts) -> Verdict:
+        path = entry.text("path")
+        if not entry.flag("space.inodes_fixed"):
+            return not_applicable(t("{path}: no fixed number of inodes", path=path))
+        count = entry.integer("space.inodes_available")
+        shown = t("{path}: {count} inodes left", path=path, count=f"{count:,}")
+        remedy = fix(t("remove files you do not need (caches of small files)"), f"df -i {path}")
+        consequence = t("'no space left on device' although blocks are free")
+        if count == 0:
+            return failed(shown, expected=t("some"), consequence=consequence, remedy=remedy)
+        if count <= INODES_GOOD:
+            return warned(
+                shown, expected=t("10,000 or more"), consequence=consequence, remedy=remedy
+            )
+        return ok(shown)
+
+    return worst_of(facts, judge)
+
+
+def _symlink(facts: Facts, target: Target) -> Verdict:
+    outside = facts.texts("model.links_outside")
+    count = facts.integer("model.links_outside_count")
+    if not count:
+        return ok(t("every shard is inside the model's folder"))
+    shown = t("{count} shards are links out of the folder ({names})", count=count,
+              names=listed(outside))  # fmt: skip
+    consequence = t("a container that mounts the folder alone sees dangling links")
+    remedy = fix(
+        t("download into a folder of its own instead of linking the cache"),
+        f"qwen-tui download {target.repo or 'REPO'}",
+    )
+    if target.image:
+        return failed(
+            shown,
+            expected=t("files, or links inside the folder"),
             consequence=consequence,
             remedy=remedy,
         )
-    return skipped(
-        SkipReason.UNSUPPORTED,
-        t("{path}: {resident} of {reads} pages were cached: cannot tell", path=path,
-          resident=resident, reads=reads),
-    )  # fmt: skip
+    return warned(
+        shown,
+        expected=t("files, or links inside the folder"),
+        consequence=consequence,
+        remedy=remedy,
+    )
+
+
+def _has_model(target: Target) -> Text | None:
+    return None if target.model_path else t("the profile names no local model folder")
+
+
+def _has_shards(facts: Facts, target: Target) -> Text | None:
+    return None if facts.flag("model.exists") else t("the model is not there yet")
+
+
+def _ple_file(facts: Facts, target: Target) -> Verdict:
+    entry = next((e for e in facts.rows("disk.paths") if "ple" in e.texts("roles")), None)
+    if entry is None:
+        return failed(
+            t("no --ple-offload-dir"),
+            expected=t("a folder for the n-gram table"),
+            consequence=t("the engine refuses the file backend"),
+            remedy=fix(t("name a folder on a local disk in the profile")),
+        )
+    kind = entry.text("mount.filesystem")
+    shown = t("{path} on {kind}", path=entry.text("path"), kind=kind)
+    unified = [device.flag("unified") for device in facts.rows("gpu.devices")]
+    if unified and not any(unified):
+        return failed(
+            t("the file backend on a discrete card"),
+            expected=t("a card that reads host pages itself (GB10)"),
+            consequence=t("the engine refuses it: no pageable access through host page tables"),
+            remedy=fix(t("use --ple-offload-backend pinned with 64 GiB of memory, or the NVMe "
+                         "fork")),
+        )  # fmt: skip
+    if kind in NETWORK or kind in MEMORY or kind.startswith("fuse"):
+        return warned(
+            shown,
+            expected=t("a local disk"),
+            consequence=t("every page fault waits for the network or takes memory twice"),
+            remedy=fix(t("choose a folder on a local disk")),
+        )
+    return ok(shown)
+
+
+def _uses_file_backend(target: Target) -> Text | None:
+    return None if target.ple == "file" else t("only the file backend for PLE needs it")
 
 
 CHECKS: tuple[Check, ...] = (
     Check(
-        "disk.path",
-        t("folders can be used"),
-        _path,
-        ("disk",),
+        "disk.path", t("folders can be used"), _path, ("disk",),
         t("a read-only or full folder stops the launch minutes after it began"),
         required=always,
     ),
     Check(
-        "disk.space",
-        t("disk space"),
-        _space,
-        ("disk",),
+        "disk.mount", t("model on a local file system"), _mount, ("disk", "memory", "model"),
+        t("a network, removable or memory file system makes loading slow or impossible"),
+        required=lambda target: target.model_path is not None,
+        evidence=("https://github.com/JustVugg/colibri/issues/1594",),
+    ),
+    Check(
+        "disk.device", t("model on NVMe"), _device, ("disk",),
+        t("what is below the file system decides how long loading takes"),
+    ),
+    Check(
+        "disk.space", t("disk space"), _space, ("disk", "model"),
         t("the Hub client only warns about a full disk and leaves half a model"),
-        required=always,
-        explained_by=("disk.path",),
+        required=always, explained_by=("disk.path",), uses=("hub",),
         evidence=("https://github.com/huggingface/huggingface_hub/issues/2742",),
     ),
     Check(
-        "disk.odirect",
-        t("direct reads bypass the page cache"),
-        _odirect,
-        ("disk",),
-        t("some file systems accept O_DIRECT and read through the page cache all the same"),
-        required=lambda target: target.ple == "nvme",
-        evidence=("https://github.com/FlashML-org/FreeToken/issues/282",),
+        "disk.inodes", t("inodes"), _inodes, ("disk",),
+        t("a disk can be full of small files while its blocks are free"),
+        required=always, explained_by=("disk.path",),
     ),
-)
+    Check(
+        "disk.symlink", t("links stay inside the model"), _symlink, ("model",),
+        t("a container that mounts the folder alone sees dangling links"),
+        wanted=_has_model, applies=_has_shards,
+    ),
+    *READ_CHECKS,
+    Check(
+        "disk.ple_file", t("folder for the PLE table"), _ple_file, ("disk", "gpu"),
+        t("the file backend works through page faults of the card, which needs GB10-like hardware"),
+        required=always, wanted=_uses_file_backend, explained_by=("driver.nvml",),
+    ),
+)  # fmt: skip

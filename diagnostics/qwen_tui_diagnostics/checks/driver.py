@@ -8,12 +8,23 @@ from qwen_tui_diagnostics.check import (
     Check,
     failed,
     fix,
+    not_applicable,
     ok,
     required_with_gpu,
     warned,
     with_gpu,
 )
-from qwen_tui_diagnostics.checks.units import dotted, version_tuple
+from qwen_tui_diagnostics.checks.driver_failure import NO_LAUNCH, nvml_failure
+from qwen_tui_diagnostics.checks.needs import engine_cuda
+from qwen_tui_diagnostics.checks.tables import (
+    BLACKWELL,
+    BLACKWELL_DRIVER,
+    CONSUMER_BLACKWELL,
+    CUDA_FAMILIES,
+    XIDS_FATAL,
+    XIDS_PROGRAM,
+)
+from qwen_tui_diagnostics.checks.units import dotted, listed, version_tuple
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -24,13 +35,37 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
-CUDA_FAMILY_MINIMUM: tuple[tuple[int, tuple[int, ...]], ...] = ((13, (580,)), (12, (525, 60, 13)))
-"""Driver that minor-version compatibility needs, by CUDA major (NVIDIA's compatibility guide)."""
-BLACKWELL_MINIMUM = (570,)
-"""First branch that knows Blackwell."""
-BLACKWELL = (10, 0)
 
-NO_LAUNCH = t("an engine that needs a GPU cannot start")
+def upgrade(branch: str = "580") -> Remedy:
+    """Return how to get a newer driver; the package name is Ubuntu's and Debian's."""
+    return fix(
+        t("upgrade the driver to branch {branch} or newer, open flavour", branch=branch),
+        "sudo apt install nvidia-driver-580-open",
+        privileged=True,
+    )
+
+
+# --- where a check applies ----------------------------------------------------------------------
+
+
+def bare_metal(facts: Facts, target: Target) -> Text | None:
+    """Apply where the kernel is ours: not inside a container, not in WSL."""
+    if facts.flag("system.container"):
+        return t("inside a container the host's driver is used")
+    return t("in WSL the driver is Windows'") if facts.flag("system.wsl") else None
+
+
+def not_wsl(facts: Facts, target: Target) -> Text | None:
+    """Apply everywhere but in WSL."""
+    return t("in WSL the versions differ by design") if facts.flag("system.wsl") else None
+
+
+def several_cards(target: Target) -> Text | None:
+    """Apply to launches over more than one GPU."""
+    return with_gpu(target) or (t("one GPU is used") if target.tensor_parallel < 2 else None)
+
+
+# --- judges -------------------------------------------------------------------------------------
 
 
 def _nvml(facts: Facts, target: Target) -> Verdict:
@@ -44,77 +79,34 @@ def _nvml(facts: Facts, target: Target) -> Verdict:
             t("driver {version} is loaded and lists no GPU", version=driver),
             expected=t("at least one GPU"),
             consequence=NO_LAUNCH,
-            remedy=fix(t("look at driver.pci_vs_nvml and driver.open_module")),
+            remedy=fix(t("look at driver.pci_vs_nvml and driver.open_module"), "lspci -d 10de:"),
         )
-    observed, remedy = _nvml_failure(code, facts)
+    observed, remedy = nvml_failure(code, facts)
     return failed(observed, expected=t("NVML answers"), consequence=NO_LAUNCH, remedy=remedy)
 
 
-def _nvml_failure(code: int, facts: Facts) -> tuple[Text, Remedy]:
-    """Name the cause of an NVML error code where it is seen: host, container or WSL."""
-    container = facts.has("system.container") and facts.flag("system.container")
-    wsl = facts.has("system.wsl") and facts.flag("system.wsl")
-    if code == 12:
-        observed = t("no NVIDIA driver: the library libnvidia-ml.so.1 was not found")
-        if wsl:
-            return observed, fix(
-                t("update the Windows driver and WSL; install no Linux driver inside WSL"),
-                "wsl.exe --update",
-            )
-        if container:
-            return observed, fix(
-                t("start the container with its GPUs (NVIDIA Container Toolkit on the host)"),
-                "docker run --gpus all …",
-            )
-        return observed, fix(
-            t("install the driver, open flavour, 580 or newer"),
-            "sudo apt install nvidia-driver-580-open",
-            privileged=True,
-        )
-    if code == 9:
-        return t("the NVIDIA kernel module is not loaded"), fix(
-            t("load it; if that fails it was not built for this kernel, or Secure Boot refuses it"),
-            "sudo modprobe nvidia",
-            "sudo dkms status",
-            privileged=True,
-        )
-    if code == 18:
-        return _mismatch(facts), fix(
-            t("reboot; keep the driver package out of unattended upgrades"),
-            "sudo reboot",
-            privileged=True,
-        )
-    if code == 4:
-        return t("this user may not open the NVIDIA device nodes"), fix(
-            t("check group, ACL and cgroup rules of the device nodes"), "ls -l /dev/nvidia*"
-        )
-    if code == 15:
-        return t("a GPU has fallen off the bus"), fix(
-            t("reboot; if it comes back: power cable, riser, heat"), "sudo reboot", privileged=True
-        )
-    if code == 999 and container:
-        return t("this container has lost its GPU (NVML: unknown error)"), fix(
-            t("recreate the container; a systemd daemon-reload takes its device rules away"),
-            docs="https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
-        )
-    if code == -1:
-        return t("the Python binding nvidia-ml-py is not installed beside qwen-tui"), fix(
-            t("install it where qwen-tui is installed"), "python -m pip install nvidia-ml-py"
-        )
-    return t("NVML answers with error code {code}", code=code), fix(
-        t("reboot; if it stays, collect nvidia-bug-report.sh"), "sudo nvidia-bug-report.sh",
-        privileged=True,
-    )  # fmt: skip
-
-
-def _mismatch(facts: Facts) -> Text:
-    if facts.has("driver.module_version") and facts.has("driver.library.libnvidia-ml"):
-        return t(
-            "kernel module {module} is loaded, library {library} is installed",
-            module=facts.text("driver.module_version"),
-            library=facts.text("driver.library.libnvidia-ml"),
-        )
-    return t("kernel module and library have different versions")
+def _versions_match(facts: Facts, target: Target) -> Verdict:
+    module = facts.text("driver.module_version")
+    libraries = facts.at("driver.library")
+    different = []
+    for name in libraries.names():
+        version = libraries.text(name)
+        if version_tuple(version) != version_tuple(module):
+            different.append(f"{name} {version}")
+    if different:
+        return failed(
+            t("kernel module {module}, but {libraries}", module=module,
+              libraries=listed(different)),
+            expected=t("one version"),
+            consequence=t("NVML and CUDA refuse to start (driver/library version mismatch)"),
+            remedy=fix(
+                t("reboot; keep the driver package out of unattended upgrades"),
+                "sudo reboot",
+                privileged=True,
+                docs="https://github.com/NVIDIA/nvidia-container-toolkit/issues/394",
+            ),
+        )  # fmt: skip
+    return ok(t("kernel module and libraries are {version}", version=module))
 
 
 def _minimum(facts: Facts, target: Target) -> Verdict:
@@ -125,31 +117,296 @@ def _minimum(facts: Facts, target: Target) -> Verdict:
         device.has("compute_capability") and device.integers("compute_capability") >= BLACKWELL
         for device in facts.rows("gpu.devices")
     )
-    upgrade = fix(
-        t("upgrade the driver to branch 580 or newer, open flavour"),
-        "sudo apt install nvidia-driver-580-open",
-        privileged=True,
-    )
-    if blackwell and version < BLACKWELL_MINIMUM:
+    if blackwell and version < BLACKWELL_DRIVER:
         return failed(
             shown,
             expected=t("570 or newer for Blackwell"),
             consequence=t("the card cannot be used"),
-            remedy=upgrade,
+            remedy=upgrade(),
         )
-    cuda = 13
-    for major, minimum in CUDA_FAMILY_MINIMUM:
-        if major == cuda and version < minimum:
-            return warned(
-                shown,
-                expected=t("{minimum} or newer for CUDA 13 engines", minimum=dotted(minimum)),
-                consequence=t("SGLang 0.5.20 and newer (CUDA 13 wheels only) cannot start"),
-                remedy=upgrade,
-            )
-    return ok(shown, expected=t("580 or newer for CUDA 13 engines"))
+    built = engine_cuda(facts)
+    major = built[0][0] if built is not None else 13
+    family = next((row for row in CUDA_FAMILIES if row.major == major), None)
+    if family is None:
+        return warned(
+            shown,
+            expected=t("a driver for CUDA {major}, which this table does not know", major=major),
+        )
+    if version >= family.minimum_driver:
+        return ok(
+            shown, expected=t("{branch} or newer for CUDA {major}", branch=family.branch,
+                              major=major),
+        )  # fmt: skip
+    if built is None:
+        return warned(
+            shown,
+            expected=t("580 or newer for CUDA 13 engines"),
+            consequence=t("SGLang 0.5.20 and newer (CUDA 13 wheels only) cannot start"),
+            remedy=upgrade(),
+        )
+    return failed(
+        t("the engine is built for CUDA {major}; this machine has driver {version}", major=major,
+          version=text),
+        expected=t("driver {branch} or newer", branch=family.branch),
+        consequence=t("torch finds no usable GPU: the driver is too old"),
+        remedy=fix(
+            t("upgrade the driver to {branch} or newer, or use SGLang 0.5.19 or older with its "
+              "CUDA 12 wheels", branch=family.branch),
+            "sudo apt install nvidia-driver-580-open",
+            privileged=True,
+            docs="https://github.com/modelscope/FunASR/issues/2973",
+        ),
+    )  # fmt: skip
 
+
+def _cuda_api(facts: Facts, target: Target) -> Verdict:
+    driver = facts.integers("gpu.cuda_version")
+    built = engine_cuda(facts)
+    if built is None:
+        return ok(t("the driver offers CUDA {version}", version=dotted(driver)))
+    cuda, source = built
+    shown = t("driver offers CUDA {driver}, engine is built for {engine} ({source})",
+              driver=dotted(driver), engine=dotted(cuda[:2]), source=source)  # fmt: skip
+    if driver[0] < cuda[0]:
+        return failed(
+            shown,
+            expected=t("CUDA {major} or newer from the driver", major=cuda[0]),
+            consequence=t("torch finds no usable GPU: the driver is too old"),
+            remedy=upgrade(),
+        )
+    if driver[0] == cuda[0] and driver[:2] < cuda[:2]:
+        return warned(
+            shown,
+            expected=t("the driver's minor is at least the engine's"),
+            consequence=t("it runs (minor-version compatibility); new APIs and PTX may not"),
+            remedy=upgrade(),
+        )
+    return ok(shown)
+
+
+def _open_module(facts: Facts, target: Target) -> Verdict:
+    if facts.flag("driver.open_module"):
+        return ok(t("open kernel module"))
+    return failed(
+        t("proprietary kernel module"),
+        expected=t("the open kernel module for this card"),
+        consequence=t("the card is not driven: no devices were found"),
+        remedy=fix(
+            t("install the open flavour of the driver"),
+            "sudo apt install nvidia-driver-580-open",
+            privileged=True,
+            docs="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/872",
+        ),
+    )
+
+
+def _needs_open_module(facts: Facts, target: Target) -> Text | None:
+    why = bare_metal(facts, target)
+    if why is not None:
+        return why
+    capabilities = [
+        device.integers("compute_capability")
+        for device in (facts.rows("gpu.devices") if facts.has("gpu.devices") else ())
+        if device.has("compute_capability")
+    ]
+    if not capabilities and facts.has("driver.pci") and not facts.rows("driver.pci"):
+        return t("no NVIDIA device on the PCI bus")
+    if capabilities and max(capabilities) < CONSUMER_BLACKWELL:
+        return t("this card works with both kernel modules")
+    return None
+
+
+def _pci(facts: Facts, target: Target) -> Verdict:
+    on_bus = facts.rows("driver.pci")
+    if not on_bus:
+        return not_applicable(t("no NVIDIA device on the PCI bus"))
+    listed_count = len(facts.rows("gpu.devices")) if facts.has("gpu.devices") else 0
+    passed = [d.text("bus_id") for d in on_bus if d.text("driver") == "vfio-pci"]
+    if len(on_bus) - len(passed) > listed_count:
+        seen = (
+            {d.text("bus_id") for d in facts.rows("gpu.devices") if d.has("bus_id")}
+            if facts.has("gpu.devices")
+            else set()
+        )
+        lost = [
+            f"{d.text('bus_id')} (10de:{d.text('device').removeprefix('0x')})"
+            for d in on_bus
+            if d.text("bus_id") not in seen and d.text("driver") != "vfio-pci"
+        ]
+        detail = (
+            (t("kernel: {line}", line=facts.text("driver.xid.init_failed")),)
+            if facts.has("driver.xid.init_failed")
+            else ()
+        )
+        return failed(
+            t("PCI shows {devices}, NVML lists {count}", devices=listed(lost), count=listed_count),
+            *detail,
+            expected=t("every card on the bus is listed"),
+            consequence=t("the card cannot be used"),
+            remedy=fix(
+                t("check: open kernel module; BIOS Above 4G decoding and Resizable BAR on; power "
+                  "cable; kernel messages"),
+                "sudo dmesg | grep -i nvrm",
+                privileged=True,
+                docs="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
+            ),
+        )  # fmt: skip
+    if passed:
+        return warned(
+            t("{devices} bound to vfio-pci", devices=listed(passed)),
+            expected=t("bound to nvidia"),
+            consequence=t("a virtual machine owns the card; no engine here can use it"),
+            remedy=fix(t("give the card back to the host, or run the engine in that machine")),
+        )
+    return ok(t("{count} on the PCI bus, {count} listed", count=len(on_bus)))
+
+
+def _nouveau(facts: Facts, target: Target) -> Verdict:
+    drivers = {d.text("driver") for d in facts.rows("driver.pci")} & {"nouveau", "nova_core"}
+    loaded = facts.flag("driver.nouveau")
+    if drivers or loaded:
+        return failed(
+            t("the free driver (nouveau) holds the card"),
+            expected=t("NVIDIA's module"),
+            consequence=t("NVIDIA's module cannot be loaded"),
+            remedy=fix(
+                t("blacklist it, rebuild the initial RAM disk, reboot"),
+                "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
+                "sudo update-initramfs -u",
+                "sudo reboot",
+                privileged=True,
+            ),
+        )
+    return ok(t("nouveau is not loaded"))
+
+
+def _secure_boot(facts: Facts, target: Target) -> Verdict:
+    on = facts.flag("driver.secure_boot")
+    loaded = facts.flag("driver.module_loaded")
+    if on and not loaded:
+        return warned(
+            t("Secure Boot is on and the NVIDIA module is not loaded"),
+            expected=t("a signed module"),
+            consequence=t("the kernel refuses a module whose key is not enrolled"),
+            remedy=fix(
+                t("enrol the module's key at the next boot, or use signed driver packages"),
+                "sudo mokutil --import /var/lib/shim-signed/mok/MOK.der",
+                privileged=True,
+            ),
+        )
+    return ok(t("Secure Boot is on, the module is loaded") if on else t("Secure Boot is off"))
+
+
+def _xid(facts: Facts, target: Target) -> Verdict:
+    count = facts.integer("driver.xid.count")
+    lost = facts.flag("driver.xid.lost")
+    if not count and not lost:
+        return ok(t("no GPU error in the kernel log since boot"))
+    codes = facts.integers("driver.xid.codes")
+    last = facts.text("driver.xid.last") if facts.has("driver.xid.last") else ""
+    shown = t("{count} GPU errors since boot (Xid {codes})", count=count,
+              codes=", ".join(map(str, codes)))  # fmt: skip
+    detail = (t("last: {line}", line=last),) if last else ()
+    if lost or XIDS_FATAL & set(codes):
+        return failed(
+            shown,
+            *detail,
+            expected=t("none since boot"),
+            consequence=t("the card has fallen off the bus or its firmware has stopped"),
+            remedy=fix(
+                t("reboot; if it comes back: power, riser, heat, another driver branch"),
+                "sudo reboot",
+                privileged=True,
+            ),
+        )
+    harmless = set(codes) <= XIDS_PROGRAM
+    return warned(
+        shown,
+        *detail,
+        expected=t("none since boot"),
+        consequence=t("usually a program's own fault")
+        if harmless
+        else t("the card may be locked up and need a reboot"),
+        remedy=fix(
+            t("if it repeats, keep the lines for a report"),
+            "sudo dmesg | grep -i xid",
+            privileged=True,
+            docs="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1159",
+        ),
+    )
+
+
+def _nodes(facts: Facts, target: Target) -> Verdict:
+    rows = {row.text("name"): row.flag("openable") for row in facts.rows("driver.nodes")}
+    if facts.flag("system.wsl"):
+        wanted = ["dxg"]
+    else:
+        wanted = ["nvidiactl", "nvidia-uvm"]
+        if not any(name.startswith("nvidia") and name[6:].isdecimal() for name in rows):
+            wanted.append("nvidia0")
+    missing = [name for name in wanted if name not in rows]
+    closed = sorted(name for name, openable in rows.items() if not openable and name != "dxg")
+    if not missing and not closed:
+        return ok(t("device nodes are there and can be opened"))
+    problems = [f"/dev/{name} is missing" for name in missing]
+    problems += [f"/dev/{name} cannot be opened" for name in closed]
+    container = facts.flag("system.container")
+    commands = ("docker run --gpus all …",) if container else ("sudo nvidia-modprobe -u -c=0",)
+    return failed(
+        t("{problems}", problems=listed(problems)),
+        expected=t("/dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidia0 can be opened"),
+        consequence=t("CUDA does not initialise, although nvidia-smi may work"),
+        remedy=fix(
+            t("create the nodes, or correct group and ACL; in a container give it its GPUs"),
+            *commands,
+            privileged=not container,
+        ),
+    )
+
+
+def _hmm(facts: Facts, target: Target) -> Verdict:
+    modes = [device.integer("addressing_mode") for device in facts.rows("gpu.devices")]
+    if 1 in modes:
+        return warned(
+            t("heterogeneous memory management is on"),
+            expected=t("off with several Blackwell cards"),
+            consequence=t("launches over several cards are known to fail or hang"),
+            remedy=fix(
+                t("turn it off for the module and reboot"),
+                "echo 'options nvidia_uvm uvm_disable_hmm=1' | "
+                "sudo tee /etc/modprobe.d/nvidia-uvm.conf",
+                privileged=True,
+                docs="https://github.com/pytorch/pytorch/issues/159207",
+            ),
+        )
+    return ok(t("heterogeneous memory management is off"))
+
+
+_NVML = ("driver.nvml",)
 
 CHECKS: tuple[Check, ...] = (
+    Check(
+        "driver.nouveau",
+        t("no free driver in the way"),
+        _nouveau,
+        ("driver", "system"),
+        t("nouveau and NVIDIA's module exclude each other"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        applies=bare_metal,
+    ),
+    Check(
+        "driver.versions_match",
+        t("module and library agree"),
+        _versions_match,
+        ("driver", "system", "gpu"),
+        t("after an upgrade without a reboot nothing that uses the GPU starts"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        applies=not_wsl,
+        explained_by=("driver.nouveau", "driver.nvml"),
+        evidence=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/394",),
+    ),
     Check(
         "driver.nvml",
         t("NVIDIA driver answers"),
@@ -158,16 +415,90 @@ CHECKS: tuple[Check, ...] = (
         t("every engine asks the driver first; without it nothing starts"),
         required=required_with_gpu,
         wanted=with_gpu,
+        explained_by=("driver.nouveau",),
+        evidence=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",),
     ),
     Check(
         "driver.min",
         t("driver is new enough"),
         _minimum,
-        ("gpu",),
+        ("gpu", "engine"),
         t("an engine built for a newer CUDA family refuses to start: 'driver too old'"),
         required=required_with_gpu,
         wanted=with_gpu,
-        explained_by=("driver.nvml",),
+        explained_by=_NVML,
         evidence=("https://github.com/modelscope/FunASR/issues/2973",),
+    ),
+    Check(
+        "driver.cuda_api",
+        t("driver's CUDA fits the engine"),
+        _cuda_api,
+        ("gpu", "engine"),
+        t("driver major below engine major is an error; an older minor is allowed"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        explained_by=("driver.nvml", "driver.min"),
+    ),
+    Check(
+        "driver.open_module",
+        t("open kernel module"),
+        _open_module,
+        ("driver", "system", "gpu"),
+        t("consumer Blackwell works with the open kernel module only"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        applies=_needs_open_module,
+        explained_by=("driver.nouveau", "driver.nvml"),
+        evidence=("https://github.com/NVIDIA/open-gpu-kernel-modules/issues/872",),
+    ),
+    Check(
+        "driver.pci_vs_nvml",
+        t("every card on the bus is driven"),
+        _pci,
+        ("driver", "system", "gpu"),
+        t("a card that the BIOS or the wrong module hides is on the bus and not in NVML"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        applies=bare_metal,
+        explained_by=("driver.nouveau", "driver.nvml", "driver.open_module"),
+        evidence=("https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",),
+    ),
+    Check(
+        "driver.secure_boot",
+        t("Secure Boot"),
+        _secure_boot,
+        ("driver",),
+        t("the kernel refuses an unsigned module without saying much"),
+        wanted=with_gpu,
+    ),
+    Check(
+        "driver.xid",
+        t("no GPU errors since boot"),
+        _xid,
+        ("driver", "system"),
+        t("a card that reported a fatal error needs a reboot before anything else"),
+        wanted=with_gpu,
+        applies=bare_metal,
+        evidence=("https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1159",),
+    ),
+    Check(
+        "driver.device_nodes",
+        t("device nodes"),
+        _nodes,
+        ("driver", "system"),
+        t("without /dev/nvidia-uvm CUDA does not initialise although nvidia-smi works"),
+        required=required_with_gpu,
+        wanted=with_gpu,
+        explained_by=_NVML,
+    ),
+    Check(
+        "driver.hmm",
+        t("memory management of several cards"),
+        _hmm,
+        ("gpu",),
+        t("several Blackwell cards fail with heterogeneous memory management"),
+        wanted=several_cards,
+        explained_by=_NVML,
+        evidence=("https://github.com/pytorch/pytorch/issues/159207",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Checks of the server's address."""
+"""Checks of the server's address and of what stands between it and its clients."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.check import Check, always, failed, fix, ok
+from qwen_tui_diagnostics.check import Check, always, failed, fix, ok, warned
+from qwen_tui_diagnostics.context import has_flag
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_diagnostics.result import Verdict
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["CHECKS"]
+
+_ANYWHERE = frozenset({"0.0.0.0", "::"})
+_PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+_NCCL_PORTS = 8000
+NCCL_CROWDED = 1000
 
 
 def _port(facts: Facts, target: Target) -> Verdict:
@@ -22,25 +29,19 @@ def _port(facts: Facts, target: Target) -> Verdict:
     error = facts.integer("port.bind_errno")
     if error == 0:
         return ok(t("{address} is free", address=address))
-    holder = ""
-    if facts.has("port.owners"):
-        rows = facts.rows("port.owners")
-        named = [
-            f"{row.text('name')} ({row.integer('pid')})" if row.has("pid") else "somebody else"
-            for row in rows
-        ]
-        holder = ", ".join(named)
     shown = t("{address}: {reason}", address=address, reason=os.strerror(error))
-    if error == errno.EADDRINUSE and holder:
-        shown = t("{address} is taken by {holder}", address=address, holder=holder)
     remedy = fix(t("choose another address in the profile, or pass --port"))
-    if error == errno.EADDRINUSE and facts.has("port.next_free"):
-        free = facts.integer("port.next_free")
-        remedy = fix(
-            t("stop what listens there, or use port {port}, which is free", port=free),
-            f"qwen-tui doctor --port {free}",
-            auto=True,
-        )
+    if error == errno.EADDRINUSE:
+        holder = _holders(facts)
+        if holder:
+            shown = t("{address} is taken by {holder}", address=address, holder=holder)
+        if facts.has("port.next_free"):
+            free = facts.integer("port.next_free")
+            remedy = fix(
+                t("stop what listens there, or use port {port}, which is free", port=free),
+                f"qwen-tui doctor --port {free}",
+                auto=True,
+            )
     elif error == errno.EACCES:
         remedy = fix(t("ports below 1024 need root: choose a higher one"))
     elif error == errno.EADDRNOTAVAIL:
@@ -53,13 +54,134 @@ def _port(facts: Facts, target: Target) -> Verdict:
     )
 
 
+def _holders(facts: Facts) -> str:
+    if not facts.has("port.owners"):
+        return ""
+    return ", ".join(
+        f"{row.text('name')} ({row.integer('pid')})" if row.has("pid") else "another user's program"
+        for row in facts.rows("port.owners")
+    )
+
+
+def _range(facts: Facts, target: Target) -> Verdict:
+    low, high = facts.integers("port.local_range")[:2]
+    port = facts.integer("port.port")
+    if low <= port <= high:
+        return warned(
+            t("port {port} is in the range of outgoing connections ({low} to {high})", port=port,
+              low=low, high=high),
+            expected=t("a port outside of it, such as 30000"),
+            consequence=t("an outgoing connection may take it while the model loads"),
+            remedy=fix(t("choose a port below {low}", low=low)),
+        )  # fmt: skip
+    return ok(t("port {port} is outside of {low} to {high}", port=port, low=low, high=high))
+
+
+def _aux_ports(facts: Facts, target: Target) -> Verdict:
+    taken = facts.integer("port.nccl_taken")
+    if taken > NCCL_CROWDED:
+        return warned(
+            t("{taken} of the ports 22000 to 29999 are taken", taken=taken),
+            expected=t("room for the engine's own port"),
+            consequence=t("SGLang picks one of them at random and may hit a taken one"),
+            remedy=fix(t("see who listens there"), "ss -ltn"),
+        )
+    return ok(t("{taken} of the {all} ports 22000 to 29999 are taken", taken=taken,
+                all=_NCCL_PORTS))  # fmt: skip
+
+
+def _loopback_proxy(facts: Facts, target: Target) -> Verdict:
+    facts.flag("env.read")
+    proxies = [name for name in _PROXIES if facts.has(f"env.set.{name}")]
+    values = {name: facts.text(f"env.set.{name}") for name in proxies}
+    proxies = [name for name in proxies if values[name]]
+    if not proxies:
+        return ok(t("no HTTP proxy is set"))
+    malformed = [name for name in proxies if _malformed(values[name])]
+    if malformed:
+        return failed(
+            t("{name} is not an address", name=malformed[0]),
+            expected=t("http://host:port"),
+            consequence=t("the engine's own warm-up request fails and the start with it"),
+            remedy=fix(
+                t("correct or unset it"),
+                f"unset {malformed[0]}",
+                docs="https://github.com/sgl-project/sglang/issues/28503",
+            ),
+        )
+    except_for: set[str] = set()
+    for name in ("no_proxy", "NO_PROXY"):
+        if facts.has(f"env.set.{name}"):
+            except_for |= {item.strip() for item in facts.text(f"env.set.{name}").split(",")}
+    wanted = {"127.0.0.1", "localhost"}
+    if target.host == "0.0.0.0":
+        # The warm-up request goes to the address that was given.
+        wanted.add("0.0.0.0")
+    missing = set() if "*" in except_for else wanted - except_for
+    if missing:
+        value = ",".join(sorted(except_for | wanted))
+        return failed(
+            t("{name} is set, and NO_PROXY lacks {hosts}", name=proxies[0],
+              hosts=", ".join(sorted(missing))),
+            expected=t("loopback without proxy"),
+            consequence=t("the warm-up request goes to the proxy: 403, the server is killed"),
+            remedy=fix(
+                t("except loopback from the proxy"),
+                f"export NO_PROXY={value} no_proxy={value}",
+                auto=True,
+                docs="https://github.com/sgl-project/sglang/issues/9155",
+            ),
+        )  # fmt: skip
+    return ok(t("{name} is set, loopback is excepted", name=proxies[0]))
+
+
+def _malformed(value: str) -> bool:
+    scheme, separator, rest = value.partition("://")
+    if not separator:
+        return not value.strip() or " " in value
+    return scheme not in {"http", "https", "socks5", "socks5h", "socks4"} or not rest or " " in rest
+
+
+def _exposure(facts: Facts, target: Target) -> Verdict:
+    host = facts.text("port.host")
+    if host not in _ANYWHERE or has_flag(target.argv, "--api-key"):
+        return ok(t("{host}", host=host))
+    return warned(
+        t("{host}: everybody on the network may use the server", host=host),
+        expected=t("127.0.0.1, or an API key"),
+        consequence=t("your GPU and your prompts are open to the network"),
+        remedy=fix(t("bind to 127.0.0.1, or set --api-key in the profile")),
+    )
+
+
+def _serves(target: Target) -> Text | None:
+    return t("no profile is judged") if target.profile is None else None
+
+
 CHECKS: tuple[Check, ...] = (
     Check(
-        "net.port",
-        t("server's port"),
-        _port,
-        ("port",),
+        "net.port", t("server's port"), _port, ("port",),
         t("SGLang opens its port after loading: a taken port costs the whole boot"),
         required=always,
     ),
-)
+    Check(
+        "net.port_range", t("port outside of the outgoing range"), _range, ("port",),
+        t("an outgoing connection may take the port during the minutes of loading"),
+    ),
+    Check(
+        "net.aux_ports", t("the engine's own ports"), _aux_ports, ("port",),
+        t("the engine needs a port of its own for its processes"),
+    ),
+    Check(
+        "net.loopback_proxy", t("loopback goes past the proxy"), _loopback_proxy, ("env",),
+        t("the engine warms up through HTTP to itself; a proxy answers 403 and the start fails"),
+        required=always,
+        evidence=("https://github.com/sgl-project/sglang/issues/9155",
+                  "https://github.com/sgl-project/sglang/issues/9814"),
+    ),
+    Check(
+        "net.exposure", t("who can reach the server"), _exposure, ("port",),
+        t("0.0.0.0 without a key is open to the network"),
+        wanted=_serves,
+    ),
+)  # fmt: skip

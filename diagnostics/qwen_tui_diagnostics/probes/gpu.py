@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.probes import nvidia_smi
 from qwen_tui_diagnostics.probes.gpu_reading import process_json
+from qwen_tui_diagnostics.probes.meminfo import read_meminfo
 from qwen_tui_diagnostics.probes.nvml import Nvml, NvmlError
 from qwen_tui_diagnostics.result import SkipReason
 
@@ -42,6 +43,10 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
     found.put("gpu.source", "nvml")
     found.put_or("gpu.driver_version", system.driver_version)
     found.put_or("gpu.cuda_version", None if not system.cuda_version else list(system.cuda_version))
+    if any(reading.unified for reading in readings):
+        # Engines ask CUDA for free memory, and on unified memory that is what is not even cached.
+        free = read_meminfo(context.path("proc")).get("MemFree")
+        found.put_or("gpu.host_free_bytes", free, detail="no MemFree in /proc/meminfo")
     devices: list[dict[str, Any]] = []
     for reading in readings:
         device = reading.as_json()

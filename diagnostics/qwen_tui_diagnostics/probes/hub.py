@@ -7,6 +7,7 @@ big files elsewhere. The token is used for the request and never kept.
 from __future__ import annotations
 
 import email.utils
+import importlib.metadata
 import json
 import socket
 import ssl
@@ -56,6 +57,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``hub.*``."""
     env = context.child_env
+    _client(found)
+    if _complete(context):
+        for name in ("endpoint", "status", "token_from", "missing_bytes", "largest_bytes"):
+            found.lack(f"hub.{name}", SkipReason.NOT_APPLICABLE, "the model is already there")
+        return
     token, origin = _token(context, env)
     found.put("hub.token_from", origin)
     if token:
@@ -82,6 +88,27 @@ def collect(context: Context, found: Gathered) -> None:
     largest = max(sizes, key=lambda name: sizes[name], default=None)
     if largest is not None:
         _big_file(found, asker, f"{endpoint}/{model}/resolve/main/{urllib.parse.quote(largest)}")
+
+
+def _client(found: Gathered) -> None:
+    """The download client beside qwen-tui, by its metadata."""
+    for name, field in (("huggingface_hub", "client_version"), ("hf_transfer", "transfer")):
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            version = ""
+        if field == "transfer":
+            found.put("hub.transfer_installed", bool(version))
+        else:
+            found.put_or(f"hub.{field}", version or None, SkipReason.NO_TOOL, "not installed")
+
+
+def _complete(context: Context) -> bool:
+    """Tell whether nothing has to be downloaded, so that the network is left alone."""
+    target = context.target
+    if target.online or target.model_path is None:
+        return False
+    return any(Path(target.model_path).glob("*.safetensors"))
 
 
 def _token(context: Context, env: Mapping[str, str]) -> tuple[str, str]:

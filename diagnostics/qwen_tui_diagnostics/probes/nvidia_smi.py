@@ -106,5 +106,8 @@ def parse(text: str) -> list[dict[str, Any]]:
         mig = device.pop("mig_enabled", None)
         if mig in {"Enabled", "Disabled"}:
             device["mig_enabled"] = mig == "Enabled"
+        if "memory_total_bytes" in device:
+            # A part that shares the host's memory has no total here.
+            device["unified"] = False
         devices.append(device)
     return devices

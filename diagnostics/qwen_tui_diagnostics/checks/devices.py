@@ -1,0 +1,94 @@
+"""Which GPUs the launch will see, as CUDA decides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.facts import Absence, MissingFact
+from qwen_tui_diagnostics.result import SkipReason
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.context import Target
+    from qwen_tui_diagnostics.facts import Facts
+
+__all__ = ["Selection", "name_of", "select", "selected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The outcome of ``CUDA_VISIBLE_DEVICES``."""
+
+    visible: tuple[Facts, ...]
+    mask: str | None
+    """The variable's value; ``None`` = not set, all are visible."""
+    cut_at: str | None = None
+    """First token that names no device: it and everything behind it are ignored."""
+    order_matters: bool = False
+    """Indices are used, the cards differ, and CUDA's order is not the bus order."""
+
+
+def select(facts: Facts) -> Selection:
+    """Resolve the mask over the devices that NVML lists."""
+    devices = facts.rows("gpu.devices")
+    facts.flag("env.read")
+    mask = (
+        facts.text("env.set.CUDA_VISIBLE_DEVICES")
+        if facts.has("env.set.CUDA_VISIBLE_DEVICES")
+        else None
+    )
+    ordered = (
+        facts.has("env.set.CUDA_DEVICE_ORDER")
+        and facts.text("env.set.CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    )
+    unlike = len({d.text("name") for d in devices if d.has("name")}) > 1
+    if mask is None:
+        return Selection(devices, None, order_matters=unlike and not ordered)
+    chosen: list[Facts] = []
+    by_index = False
+    for raw in mask.split(","):
+        token = raw.strip()
+        device = _named(token, devices)
+        if device is None or device in chosen:
+            return Selection(tuple(chosen), mask, token, by_index and unlike and not ordered)
+        by_index = by_index or token.isdecimal()
+        chosen.append(device)
+    return Selection(tuple(chosen), mask, None, by_index and unlike and not ordered)
+
+
+def selected(facts: Facts, target: Target) -> tuple[Facts, ...]:
+    """Return the devices that the launch will use.
+
+    Raises:
+        MissingFact: none is visible (``gpu.selected`` says why).
+    """
+    visible = select(facts).visible[: target.tensor_parallel]
+    if not visible:
+        raise MissingFact(
+            "gpu.devices", Absence(SkipReason.UNSUPPORTED, "no GPU is visible to the launch")
+        )
+    return visible
+
+
+def name_of(device: Facts) -> str:
+    """Return ``GPU 0 NVIDIA GeForce RTX 5090``."""
+    name = device.text("name") if device.has("name") else ""
+    return f"GPU {device.integer('index')} {name}".strip()
+
+
+def _named(token: str, devices: tuple[Facts, ...]) -> Facts | None:
+    if token.isdecimal():
+        index = int(token)
+        return devices[index] if index < len(devices) else None
+    if token.startswith("GPU-") and len(token) > len("GPU-"):
+        matches = [
+            device
+            for device in devices
+            if device.has("uuid")
+            and (device.text("uuid").startswith(token) or token.startswith(device.text("uuid")))
+        ]
+        return matches[0] if len(matches) == 1 else None
+    if token.startswith("MIG-"):
+        # A slice is not listed as a device of its own here; with one card it can only be that one.
+        return devices[0] if len(devices) == 1 else None
+    return None

@@ -1,0 +1,71 @@
+"""What a launch needs: memory, disk, CUDA, by model family and by how PLE is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.checks.tables import engine_row
+from qwen_tui_diagnostics.checks.units import GIB
+
+if TYPE_CHECKING:
+    from qwen_tui_diagnostics.context import Target
+    from qwen_tui_diagnostics.facts import Facts
+
+__all__ = ["NEEDS", "Needs", "engine_cuda", "family_of", "needs_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Published measurements; the host's memory is an estimate of the same source."""
+
+    family: str
+    ple: str | None
+    ram_bytes: int
+    """Comfortable."""
+    ram_floor_bytes: int
+    """Below this the launch fails."""
+    gpu_floor_bytes: int
+    """Weights, draft, state of one request, a little KV: below this nothing serves."""
+    disk_bytes: int
+
+
+NEEDS: tuple[Needs, ...] = (
+    # 18.6 GB weights + 0.8 to 5.5 GB MTP + about 1 GB state; 32 GiB of host memory are comfortable.
+    Needs("27b", None, 32 * GIB, 12 * GIB, int(19.5 * GIB), 20 * 10**9),
+    # 20 GiB page LRU + about 1 GiB of objects + 8 to 10 GiB engine.
+    Needs("flash", "nvme", 32 * GIB, 26 * GIB, 76 * GIB, 126 * GIB),
+    Needs("flash", "pinned", 64 * GIB, 56 * GIB, 76 * GIB, 126 * GIB),
+    Needs("flash", "file", 16 * GIB, 8 * GIB, 76 * GIB, int(173.7 * GIB)),
+    Needs("flash", None, 32 * GIB, 16 * GIB, 124 * GIB, 126 * GIB),
+)
+
+
+def family_of(target: Target, facts: Facts) -> str | None:
+    """Return ``27b`` or ``flash`` from the checkpoint's type, else from its name."""
+    if facts.has("model.config.model_type"):
+        kind = facts.text("model.config.model_type")
+        if kind.startswith("qwen4"):
+            return "flash"
+    name = f"{target.repo or ''} {target.model_path or ''} {target.profile or ''}".lower()
+    if "flash-next" in name or "flash_next" in name or target.ple is not None:
+        return "flash"
+    return "27b" if "27b" in name else None
+
+
+def needs_of(target: Target, facts: Facts) -> Needs | None:
+    """Return the needs of the launch, or ``None`` when its model is not known."""
+    family = family_of(target, facts)
+    rows = [row for row in NEEDS if row.family == family]
+    return next((row for row in rows if row.ple == target.ple), rows[-1] if rows else None)
+
+
+def engine_cuda(facts: Facts) -> tuple[tuple[int, ...], str] | None:
+    """Return the CUDA that the engine is built for, and where that is known from."""
+    if facts.has("engine.installs.0.torch.cuda"):
+        return facts.integers("engine.installs.0.torch.cuda"), "torch/version.py"
+    if facts.has("engine.installs.0.version") and facts.has("engine.installs.0.engine"):
+        row = engine_row(facts.text("engine.installs.0.version"))
+        if row is not None and facts.text("engine.installs.0.engine") == "sglang":
+            return row.cuda, "release table"
+    return None
