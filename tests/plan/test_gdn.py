@@ -12,6 +12,7 @@ from qwen_tui_profiles.plan.gdn import (
     StateDims,
     clamp_requests,
     intermediate_window_rows,
+    replay_ring_bytes,
     resolve_strategy,
     slots_per_request,
 )
@@ -65,6 +66,21 @@ def test_seed_000_state_pool() -> None:
     dims = _dims()
     both = dims.main_bytes(8, "bfloat16") + dims.intermediate_bytes(2, 6, "bfloat16")
     assert both / _GIB == pytest.approx(1.945, abs=0.001)
+
+
+def test_replay_keeps_a_window_a_slot_and_later_a_ring_a_request() -> None:
+    # 48 layers of values 48·128, keys 16·128 (2 B) and two gates of 48 (4 B), for 4 drafts.
+    window = 48 * 4 * (48 * 128 * 2 + 16 * 128 * 2 + 2 * 48 * 4)
+    assert replay_ring_bytes(_dims(), draft_tokens=4, cache_length=16, engine_version="0.5.17") == (
+        window,
+        0,
+    )
+    # From 0.5.20 on: values and keys in two parts and one gate, 16 steps, per request.
+    ring = 48 * 16 * (2 * 48 * 128 * 2 + 2 * 16 * 128 * 2 + 48 * 4)
+    assert replay_ring_bytes(_dims(), draft_tokens=4, cache_length=16, engine_version="0.5.20") == (
+        0,
+        ring,
+    )
 
 
 def test_no_state_without_linear_layers() -> None:

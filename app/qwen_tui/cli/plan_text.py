@@ -122,7 +122,8 @@ def _headline(plan: Plan) -> Iterator[str]:
     asked = _DASH if plan.requests_asked is None else f"{plan.requests_asked:,}"
     got = _DASH if plan.requests is None else f"{plan.requests:,}"
     limit = "" if plan.limited_by is None else f", {plan.limited_by}"
-    yield _row(t("Requests at once"), f"{asked} → {got}{limit}")
+    change = got if asked == got else f"{asked} → {got}"
+    yield _row(t("Requests at once"), f"{change}{limit}")
     usable = _DASH if plan.context_usable is None else f"{plan.context_usable:,}"
     declared = _DASH if plan.context_declared is None else f"{plan.context_declared:,}"
     yield _row(

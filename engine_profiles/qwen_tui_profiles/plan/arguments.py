@@ -65,6 +65,7 @@ class SglangArguments:
     enable_hierarchical_cache: bool = False
     enable_mixed_chunk: bool = False
     enable_replayssm_spec: bool = False
+    replayssm_cache_len: int | None = None
     language_only: bool = False
     language_model_only: bool = False
     ple_offload_embedding: bool = False
@@ -148,6 +149,7 @@ _SGLANG: dict[str, str] = {
     "--enable-mixed-chunk": "enable_mixed_chunk",
     "--enable-linear-replayssm-spec": "enable_replayssm_spec",
     "--enable-gdn-replayssm-spec": "enable_replayssm_spec",
+    "--linear-replayssm-cache-len": "replayssm_cache_len",
     "--language-only": "language_only",
     "--language-model-only": "language_model_only",
     "--ple-offload-embedding": "ple_offload_embedding",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.plan.budget import allocation
 from qwen_tui_profiles.plan.knobs import (
+    FRACTION_STEP,
+    HEADROOM_GIB,
     Change,
     free_changes,
     knob_of,
@@ -26,9 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_backwards"]
 
-_HEADROOM_GIB = 1.5
 _HIGHEST_FRACTION = 0.97
-_STEP = 0.005
 
 
 def solve_backwards(computed: Computed, *, context: int | None, requests: int | None) -> Wanted:
@@ -79,7 +79,7 @@ class _State:
 
     def reached(self, computed: Computed) -> bool:
         pools = computed.value
-        if pools.failure is not None or allocation(computed).slack < _HEADROOM_GIB:
+        if pools.failure is not None or allocation(computed).slack < HEADROOM_GIB:
             return False
         enough = self.context is None or (
             pools.tokens >= self.context and computed.settings.context >= self.context
@@ -151,10 +151,10 @@ class _State:
         """Lower the fraction until there is room to run."""
         start = self.computed.fraction
         fraction = start
-        while self.computed.value.failure is None and fraction - _STEP > 0:
-            if allocation(self.computed).slack >= _HEADROOM_GIB:
+        while self.computed.value.failure is None and fraction - FRACTION_STEP > 0:
+            if allocation(self.computed).slack >= HEADROOM_GIB:
                 return
-            fraction = round(fraction - _STEP, 4)
+            fraction = round(fraction - FRACTION_STEP, 4)
             change = self.fraction_change(start, fraction)
             after = recompute(self.computed, change)
             if after is None or after.value.failure is not None:
@@ -176,12 +176,12 @@ class _State:
         start = self.computed.fraction
         fraction = start
         last: tuple[Computed, Change] | None = None
-        while fraction + _STEP <= _HIGHEST_FRACTION + 1e-9:
-            fraction = round(fraction + _STEP, 4)
+        while fraction + FRACTION_STEP <= _HIGHEST_FRACTION + 1e-9:
+            fraction = round(fraction + FRACTION_STEP, 4)
             change = self.fraction_change(start, fraction)
             after = recompute(self.computed, change)
             if after is None or (
-                after.value.failure is None and allocation(after).slack < _HEADROOM_GIB
+                after.value.failure is None and allocation(after).slack < HEADROOM_GIB
             ):
                 break
             last = (after, change)

@@ -37,6 +37,8 @@ def allocation(computed: Computed) -> Allocation:
     if facts.state is not None and pools.slots is not None and pools.slots > 0:
         state = facts.state
         main = state.main_bytes(pools.slots, settings.state_dtype) / GIB / settings.tp
+        inputs = computed.inputs
+        main += ((pools.slots + 1) * inputs.extra_per_slot + inputs.fixed_state) / GIB
         if settings.rollback_states:
             intermediate = (
                 state.intermediate_bytes(

@@ -168,7 +168,7 @@ def _state_charge(computed: Computed, slots: int | None, requests: int | None) -
         return computed.value.main + computed.value.intermediate
     rule = budget_rule(computed.settings.version)
     padding = 1 if rule.padding_slot else 0
-    main = (slots + padding) * (inputs.slot + inputs.extra_per_slot)
+    main = (slots + padding) * (inputs.slot + inputs.extra_per_slot) + inputs.fixed_state
     running = computed.value.requests if requests is None else requests
     if not rule.clamped_intermediates:
         running, padding = inputs.requests_asked or 0, 0

@@ -24,6 +24,7 @@ __all__ = [
     "Strategy",
     "clamp_requests",
     "intermediate_window_rows",
+    "replay_ring_bytes",
     "resolve_strategy",
     "slots_per_request",
 ]
@@ -149,6 +150,24 @@ class StateDims:
         return rows * (
             draft_tokens * self.ssm_bytes(dtype) + self.conv_channels * window * _CONV_BYTES
         )
+
+
+def replay_ring_bytes(
+    dims: StateDims, *, draft_tokens: int, cache_length: int, engine_version: str | None = None
+) -> tuple[int, int]:
+    """Return what ReplaySSM keeps instead of rollback states: bytes per slot, bytes per request.
+
+    0.5.17–0.5.19 keep a window of raw inputs as long as the drafts with every slot; from 0.5.20 on
+    it is a ring of ``--linear-replayssm-cache-len`` steps per running request.
+    """
+    if in_range(engine_version or NEWEST_CHECKED, None, "0.5.19"):
+        values = dims.value_heads * dims.value_dim * _CONV_BYTES
+        keys = dims.key_heads * dims.key_dim * _CONV_BYTES
+        gates = 2 * dims.value_heads * 4
+        return dims.layers * draft_tokens * (values + keys + gates), 0
+    values = 2 * dims.value_heads * dims.value_dim * _CONV_BYTES
+    keys = 2 * dims.key_heads * dims.key_dim * _CONV_BYTES
+    return 0, dims.layers * cache_length * (values + keys + dims.value_heads * 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.plan.arguments import split_pairs
+from qwen_tui_profiles.plan.budget import allocation
 from qwen_tui_profiles.plan.predict_sglang import Computed, arithmetic
 from qwen_tui_profiles.plan.report_sglang import usable_context
 from qwen_tui_profiles.plan.result import Knob
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.plan.request import PlanRequest
 
 __all__ = [
+    "FRACTION_STEP",
+    "HEADROOM_GIB",
     "Change",
     "free_changes",
     "knob_of",
@@ -29,6 +32,12 @@ __all__ = [
     "set_flag",
     "without_drafts",
 ]
+
+
+HEADROOM_GIB = 1.5
+"""Least memory that a wish leaves to run in (seed 000: 0.9 GiB died, 3.1 worked)."""
+
+FRACTION_STEP = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +223,38 @@ def _state_is_wide(computed: Computed) -> bool:
 
 
 def _price(computed: Computed, change: Change) -> Knob | None:
+    if change.drops_drafts:
+        return _price_without_drafts(computed, change)
     after = recompute(computed, change)
     return None if after is None else knob_of(computed, after, change)
+
+
+def _price_without_drafts(computed: Computed, change: Change) -> Knob | None:
+    """Price speculative decoding at a fraction that leaves room to run without it.
+
+    With it, embedding and output head of the draft come back late and serve as room; without it the
+    same fraction can leave too little (seed 000).
+    """
+    fraction = computed.fraction
+    applied = change
+    after = recompute(computed, applied)
+    while (
+        after is not None
+        and after.value.failure is None
+        and allocation(after).slack < HEADROOM_GIB
+        and fraction > 2 * FRACTION_STEP
+    ):
+        fraction = round(fraction - FRACTION_STEP, 4)
+        applied = Change(
+            change.flag,
+            t(
+                "off, and --mem-fraction-static {fraction} to have room: about half the speed",
+                fraction=f"{fraction:g}",
+            ),
+            _both(change.apply, set_flag(("--mem-fraction-static",), f"{fraction:g}")),
+        )
+        after = recompute(computed, applied)
+    return None if after is None else knob_of(computed, after, applied)
 
 
 def knob_of(before: Computed, after: Computed, change: Change) -> Knob:

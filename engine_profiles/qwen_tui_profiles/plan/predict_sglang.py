@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_profiles.errors import InputError, UsageError
 from qwen_tui_profiles.plan.arguments import SglangArguments, read_sglang
 from qwen_tui_profiles.plan.cards import assumed_total_gib
-from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
+from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED, replay_ring_bytes
 from qwen_tui_profiles.plan.memory import FreeMemory, free_memory
 from qwen_tui_profiles.plan.model import ModelFacts, read_model
 from qwen_tui_profiles.plan.report_sglang import build_plan, unknown_plan
@@ -263,9 +263,17 @@ def _inputs(
 ) -> PoolInputs:
     rule = budget_rule(settings.version)
     loaded = weights.target + (weights.draft if drafts and rule.draft_before_pools else 0.0)
-    slot = 0
+    slot = window = ring = 0
     if facts.state is not None:
         slot = facts.state.slot_bytes(settings.state_dtype) // settings.tp
+        if not settings.rollback_states:
+            window, per_request = replay_ring_bytes(
+                facts.state,
+                draft_tokens=settings.draft_tokens,
+                cache_length=settings.replay_length,
+                engine_version=settings.version,
+            )
+            ring = per_request * (max(1, settings.requests or 1) + 1)
     return PoolInputs(
         free_after_load=free.value * GIB - loaded,
         free_before_load=(free.value + free.gain) * GIB,
@@ -283,6 +291,8 @@ def _inputs(
         draft_tokens=settings.draft_tokens,
         radix_cache=settings.radix_cache,
         intermediates=settings.rollback_states,
+        extra_per_slot=window // settings.tp,
+        fixed_state=ring // settings.tp,
     )
 
 

@@ -42,6 +42,7 @@ __all__ = ["Settings", "resolve"]
 
 
 _DEFAULT_RATIO = 0.9
+_REPLAY_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Settings:
     state_dtype: str | None
     radix_cache: bool
     rollback_states: bool
+    replay_length: int
+    """Steps of ReplaySSM's ring."""
     draft_path: bool
     device_transport: bool
     """Image features travel through a pool on the card."""
@@ -178,6 +181,7 @@ def resolve(
         state_dtype=state_dtype_in_force(asked, env),
         radix_cache=radix,
         rollback_states=not asked.enable_replayssm_spec,
+        replay_length=asked.replayssm_cache_len or _REPLAY_LENGTH,
         draft_path=asked.speculative_draft_model_path is not None,
         device_transport=device_transport,
         multimodal_reserve_bytes=reserve,

@@ -86,7 +86,9 @@ class PoolInputs:
     intermediates: bool = True
     """False where ReplaySSM keeps no rollback states."""
     extra_per_slot: int = 0
-    """Bytes charged with every slot on top of its state (PLE convolution, ReplaySSM ring)."""
+    """Bytes charged with every slot on top of its state (PLE convolution, ReplaySSM window)."""
+    fixed_state: int = 0
+    """Bytes charged once for all requests (ReplaySSM ring of 0.5.20 and later)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def solve(inputs: PoolInputs, rule: BudgetRule) -> Pools:
         return _finish(inputs, rule, static, None, 0.0, 0.0)
     slots, intermediate = _state_pool(inputs, rule, static)
     padding = 1 if rule.padding_slot else 0
-    main = float((slots + padding) * (inputs.slot + inputs.extra_per_slot))
+    main = float((slots + padding) * (inputs.slot + inputs.extra_per_slot) + inputs.fixed_state)
     if slots <= 0:
         return _failed(static, slots, main, intermediate, _no_slots(inputs, slots))
     return _finish(inputs, rule, static, slots, main, intermediate)
@@ -173,7 +175,7 @@ def _automatic_slots(inputs: PoolInputs, rule: BudgetRule, static: float, drafts
         return math.floor(
             (budget - fixed) / (slot * (1 + drafts / inputs.slots_per_request) + extra)
         )
-    return math.floor((budget - padding * (slot + extra)) / (slot + extra))
+    return math.floor((budget - inputs.fixed_state - padding * (slot + extra)) / (slot + extra))
 
 
 def _finish(
