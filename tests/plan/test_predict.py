@@ -310,6 +310,30 @@ def test_total_alone_is_a_wider_interval() -> None:
     assert width(total) > 2 * width(given)
 
 
+@pytest.mark.parametrize(
+    ("total", "name", "version", "printed"),
+    [
+        # H200: the recorded boots of both classes; RTX 5090: what seed 000's rows come to.
+        (143_771 / 1024, "hybrid-27b", "0.5.17", 139.11),
+        (143_771 / 1024, "hybrid-27b-cg", "0.5.17", 137.58),
+        (32_607 / 1024, "qwen38-27b", "0.5.18", 31.01),
+    ],
+)
+def test_total_alone_comes_near_the_printed_memory(
+    total: float, name: str, version: str, printed: float
+) -> None:
+    plan = _sglang(
+        "--mem-fraction-static 0.97 --max-mamba-cache-size 8",
+        config(name),
+        version,
+        free_gib=None,
+        total_gib=total,
+        weights_gib=18.0,
+    )
+    taken = next(item.value for item in plan.assumed if item.name == "free_gib")
+    assert taken == pytest.approx(printed, abs=0.06)
+
+
 def test_both_sizes_do_what_each_is_for() -> None:
     # The printed free memory sizes the pools, the total feeds the automatic fraction.
     args = (

@@ -24,8 +24,12 @@ _FRONT_CONTEXT = (0.40, 0.52, 0.65)
 
 _FEATURE_POOL_GIB = 1.0
 
-_DRIVER = (0.15, 0.45, 0.90)
-"""GiB of the total that an idle card does not offer (H200 0.60; a desktop takes more)."""
+_DRIVER_SHARE = 0.0043
+"""Share of the total that an idle card does not offer: H200 0.60 of 140.4 GiB, and what seed 000's
+RTX 5090 had free leaves 0.14 of 31.8."""
+
+_DRIVER_DOUBT = (0.05, 0.45)
+"""GiB by which that may be less, or more: a desktop lives on the card, too."""
 
 _ROUNDING = 0.005
 """The engine prints two decimals."""
@@ -108,7 +112,9 @@ def free_memory(
         )
     if total_gib is None:
         return None
-    less = [a + b for a, b in zip(less, _DRIVER, strict=True)]
+    driver = total_gib * _DRIVER_SHARE
+    shares = (max(0.0, driver - _DRIVER_DOUBT[0]), driver, driver + _DRIVER_DOUBT[1])
+    less = [a + b for a, b in zip(less, shares, strict=True)]
     return FreeMemory(
         total_gib - less[2],
         total_gib - less[1],
