@@ -7,6 +7,7 @@ parent is gone, and it stops cleanly.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -159,11 +160,14 @@ class Worker:
         try:
             pool.run(plan.fetch)
         except Cancelled:
-            manifest.save()
+            with contextlib.suppress(OSError):
+                manifest.save()
             self._result("cancelled", began, pool=pool, folder=layout.folder, commit=repo.commit)
             return
-        manifest.save({f.path for f in repo.files})
         status = "failed" if pool.failures else "complete"
+        # On a full disk the failure that matters is the file's.
+        with contextlib.suppress(OSError) if pool.failures else contextlib.nullcontext():
+            manifest.save({f.path for f in repo.files})
         self._result(
             status,
             began,

@@ -1,0 +1,241 @@
+"""The command: exit codes, what goes where, interruption, no secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from qwen_tui.cli.download_view import event_lines, result_lines
+from qwen_tui.services.download import sentences
+from qwen_tui.services.download.prepare import parse_rate, prepare
+from qwen_tui.services.download.problems import RETRYABLE
+from qwen_tui.services.paths import Paths
+from qwen_tui_profiles.errors import UsageError
+from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.download_bench import Bench
+
+TOKEN = "hf_0123456789abcdef"
+
+
+def command(bench: Bench, *argv: str) -> list[str]:
+    code = "import sys; from qwen_tui.cli import main; sys.exit(main())"
+    return [sys.executable, "-c", code, "download", bench.hub.repo, *argv]
+
+
+def environment(bench: Bench) -> dict[str, str]:
+    return bench.environment(
+        HF_ENDPOINT=bench.hub.endpoint, HF_TOKEN=TOKEN, QWEN_TUI_HOME=str(bench.home / "q")
+    )
+
+
+def call(bench: Bench, *argv: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(bench, *argv),
+        env=environment(bench),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert TOKEN not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_json_lines(bench: Bench) -> None:
+    done = call(bench, "--dest", str(bench.dest), "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(next(iter(e)) == "schema" for e in events)
+    assert {e["schema"] for e in events} == {"qwen-tui.download/1"}
+    assert [e["event"] for e in events][:2] == ["ready", "plan"]
+    assert events[-1]["status"] == "complete"
+    assert "verify" in events[-1]
+    assert bench.whole()
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_fetched(bench: Bench) -> None:
+    done = call(bench, "--dest", str(bench.dest))
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert bench.hub.ranges("model.safetensors") == []
+    assert not (bench.dest / "config.json").exists()
+
+
+def test_dry_run(bench: Bench) -> None:
+    done = call(bench, "--dest", str(bench.dest), "--dry-run")
+    assert done.returncode == 0
+    assert "to fetch" in done.stderr
+    assert not (bench.dest / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["--limit-rate", "fast"], 2, "no speed limit"),
+        (["--workers", "0"], 2, "--workers"),
+        (["--endpoint", "hub"], 2, "no address"),
+        (["--for", "no-such"], 2, "no profile called"),
+        (["--revision", "v9"], 1, "not the revision"),
+        (["--include", "*.nothing"], 1, "None of the"),
+    ],
+)
+def test_one_line_and_a_remedy(bench: Bench, argv: list[str], code: int, words: str) -> None:
+    done = call(bench, "--yes", "--dest", str(bench.dest), *argv)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "  → " in done.stderr or code == 2
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(bench: Bench) -> None:
+    bench.hub.files["model.safetensors"] = os.urandom(8 << 20)
+    bench.hub.rate_bytes_s = 4e6
+    argv = command(bench, "--dest", str(bench.dest), "--yes")
+    process = subprocess.Popen(
+        argv,
+        env=environment(bench),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    part = bench.dest / ".cache/qwen-tui/incoming/model.safetensors.incomplete"
+    until = time.monotonic() + 20
+    while not (part.exists() and part.stat().st_size > 1_000_000):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    # As a terminal does: to the whole foreground group. The worker is in a session of its own.
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "Stopped" in out
+    bench.hub.rate_bytes_s = None
+    done = call(bench, "--dest", str(bench.dest), "--yes")
+    assert done.returncode == 0
+    assert "goes on from" in done.stderr
+    assert bench.whole()
+
+
+def test_bars_and_a_question_on_a_terminal(bench: Bench) -> None:
+    bench.hub.rate_bytes_s = 1e6
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - the other process
+        os.execvpe(
+            sys.executable,
+            command(bench, "--dest", str(bench.dest)),
+            {**environment(bench), "TERM": "xterm-256color", "COLUMNS": "100"},
+        )
+    output = b""
+    answered = False
+    while True:
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not data:
+            break
+        output += data
+        if not answered and b"Fetch?" in output:
+            os.write(terminal, b"y\n")
+            answered = True
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    text = output.decode()
+    assert os.waitstatus_to_exitcode(status) == 0, text
+    assert answered
+    assert "MB/s" in text
+    assert "Complete: 2 files" in text
+    assert text.rstrip().endswith("no verifier.") or "verify:" in text
+
+
+def profile(**model: str) -> EngineProfile:
+    return EngineProfile(
+        name="p",
+        title="p",
+        engine=EngineKind.SGLANG,
+        mode=EngineMode.SPEED,
+        argv=(),
+        model=ModelRef(**model),
+    )
+
+
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path / "c", tmp_path / "s", tmp_path / "k")
+
+
+def test_a_profile_brings_repository_and_folder(tmp_path: Path) -> None:
+    request = prepare(
+        paths(tmp_path),
+        repo=None,
+        profile=profile(repo="org/model", path="~/m"),
+        environment={},
+    )
+    assert request.repo == "org/model"
+    assert request.loaded_only
+    assert request.dest is not None
+    assert request.dest.endswith("/m")
+    assert not request.dest.startswith("~")
+
+
+def test_neither_repository_nor_profile(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No repository"):
+        prepare(paths(tmp_path), repo=None, profile=None, environment={})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("20M", 20_000_000), ("500k", 500_000), ("1.5GB/s", 1_500_000_000)]
+)
+def test_rates(text: str, value: int) -> None:
+    assert parse_rate(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1M", "nan", "1e9", "12"])
+def test_rates_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rate(text)
+
+
+def test_every_code_that_can_be_tried_again_has_words() -> None:
+    assert RETRYABLE <= sentences.CODES
+
+
+def test_foreign_text_is_cleaned_and_secrets_are_taken_out() -> None:
+    error = sentences.describe(
+        "connect", {"host": "\x1b[31mevil\x07", "reason": "http://u:secretpw@h/?token=abcdef"}
+    )
+    text = str(error.message)
+    assert "\x1b" not in text
+    assert "secretpw" not in text
+    assert "abcdef" not in text
+
+
+def test_unknown_codes_and_events_do_not_break_the_view() -> None:
+    assert "frobnicated" in str(sentences.describe("frobnicated", {}).message)
+    assert list(event_lines({"event": "something new"})) == []
+
+
+def test_a_failed_result_says_what_to_do_for_each_file() -> None:
+    fields = {"path": "x", "expected": "a", "found": "b"}
+    result = {
+        "status": "failed",
+        "seconds": 1.0,
+        "fetched_bytes": 0,
+        "hosts": [],
+        "failures": [{"path": "x", "code": "hash_mismatch", "fields": fields}],
+    }
+    lines = [str(line) for line in result_lines(result, {"files": []})]
+    assert lines[0] == "1 files did not come."
+    assert any("use another mirror" in line for line in lines)
