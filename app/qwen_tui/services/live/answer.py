@@ -12,7 +12,7 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from qwen_tui_profiles.text import Text
 
-__all__ = ["Answer", "FetchError", "read_answer"]
+__all__ = ["Answer", "FetchError", "all_chunks_there", "read_answer"]
 
 
 class FetchError(ProbeError):
@@ -77,6 +77,22 @@ def read_answer(
         complete,
         tuple(parts) if keep_pieces else (),
     )
+
+
+def all_chunks_there(raw: bytes) -> bool:
+    """Tell whether a chunked answer is complete, by hopping from size to size; True if not HTTP."""
+    at = raw.find(b"\r\n\r\n") + 4
+    while True:
+        line_end = raw.find(b"\r\n", at)
+        if line_end < 0:
+            return False
+        try:
+            size = int(raw[at:line_end].split(b";", 1)[0], 16)
+        except ValueError:
+            return True  # broken framing: waiting longer does not mend it
+        if size <= 0:
+            return True
+        at = line_end + 2 + size + 2
 
 
 def _read_head(head: bytes, *, complete: bool) -> tuple[int, dict[str, str]]:

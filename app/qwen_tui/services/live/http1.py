@@ -12,7 +12,7 @@ import ssl
 import time
 from dataclasses import dataclass, field
 
-from qwen_tui.services.live.answer import Answer, FetchError, read_answer
+from qwen_tui.services.live.answer import Answer, FetchError, all_chunks_there, read_answer
 from qwen_tui.services.live.target import Target
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import t
@@ -204,10 +204,9 @@ class Connection:
         return True
 
     def _all_there(self) -> bool:
-        try:
-            return read_answer(self.recorder.pieces, eof=False).complete
-        except FetchError:
+        if not self.recorder.chunked:
             return True
+        return all_chunks_there(b"".join(data for _, data in self.recorder.pieces))
 
     def close(self) -> None:
         """Drop the connection at once; never waits for the peer."""

@@ -9,7 +9,16 @@ from typing import Any
 from qwen_tui.services.live.http1 import Answer, Connection, FetchError, Target, read_answer
 from qwen_tui_profiles.text import t
 
-__all__ = ["Recording", "SseEvent", "chat_body", "post_json", "record_chat", "sse_events"]
+__all__ = [
+    "RawRecording",
+    "Recording",
+    "SseEvent",
+    "chat_body",
+    "post_json",
+    "record_chat",
+    "record_raw",
+    "sse_events",
+]
 
 CHAT_PATH = "/v1/chat/completions"
 _LIMIT_BYTES = 32 * 1024 * 1024
@@ -61,7 +70,27 @@ def chat_body(
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-async def record_chat(
+@dataclass(frozen=True, slots=True)
+class RawRecording:
+    """An answer as the socket gave it; taking it apart can wait until nothing is measured."""
+
+    sent_at: float
+    pieces: list[tuple[float, bytes]]
+    in_time: bool
+    closed: bool
+
+    def read(self) -> Recording:
+        """Take it apart.
+
+        Raises:
+            FetchError: it is not an HTTP answer.
+        """
+        answer = read_answer(self.pieces, eof=self.closed, keep_pieces=True)
+        events = tuple(sse_events(answer.pieces))
+        return Recording(self.sent_at, answer, events, self.in_time, self.closed)
+
+
+async def record_raw(
     target: Target,
     body: bytes,
     *,
@@ -69,11 +98,13 @@ async def record_chat(
     timeout_s: float = 120.0,
     connect_timeout_s: float = 5.0,
     path: str = CHAT_PATH,
-) -> Recording:
-    """Send one streaming request and record the answer to its end.
+) -> RawRecording:
+    """Send one request and record the answer to its end, reading nothing of it yet.
+
+    With several streams at once, reading one answer would delay the stamps of the others.
 
     Raises:
-        FetchError: no connection, or not an HTTP answer.
+        FetchError: no connection.
     """
     connection = await Connection.open(
         target, timeout_s=connect_timeout_s, limit_bytes=_LIMIT_BYTES
@@ -85,16 +116,34 @@ async def record_chat(
         connection.send("POST", path, headers=headers, body=body)
         in_time = await connection.wait(timeout_s)
         recorder = connection.recorder
-        answer = read_answer(recorder.pieces, eof=recorder.eof, keep_pieces=True)
-        return Recording(
-            connection.sent_at,
-            answer,
-            tuple(sse_events(answer.pieces)),
-            in_time,
-            recorder.eof,
-        )
+        return RawRecording(connection.sent_at, recorder.pieces, in_time, recorder.eof)
     finally:
         connection.close()
+
+
+async def record_chat(
+    target: Target,
+    body: bytes,
+    *,
+    api_key: str | None = None,
+    timeout_s: float = 120.0,
+    connect_timeout_s: float = 5.0,
+    path: str = CHAT_PATH,
+) -> Recording:
+    """Send one streaming request, record the answer to its end and take it apart.
+
+    Raises:
+        FetchError: no connection, or not an HTTP answer.
+    """
+    raw = await record_raw(
+        target,
+        body,
+        api_key=api_key,
+        timeout_s=timeout_s,
+        connect_timeout_s=connect_timeout_s,
+        path=path,
+    )
+    return raw.read()
 
 
 async def post_json(
