@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import ProfileError
-from qwen_tui_profiles.profile import Origin
+from qwen_tui_profiles.profile import EngineMode, Origin
 from qwen_tui_profiles.profile_schema import build_profile, merge
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.toml_io import Document, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from qwen_tui_profiles.profile import EngineProfile
 
@@ -73,12 +73,13 @@ def load_profiles_from(preset_folder: Path, user_folder: Path | None) -> Profile
     problems: list[ProfileError] = []
     documents: dict[str, tuple[Document, str]] = {}
     shadowed: dict[str, tuple[Document, str]] = {}
-    for kind, folder in (("preset", preset_folder), ("user", user_folder)):
-        for document in _documents(folder, problems):
-            name = Path(document.path).stem
-            if name in documents:
-                shadowed[name] = documents[name]
-            documents[name] = (document, kind)
+    presets = [(document, "preset") for document in _documents(preset_folder, problems)]
+    own = [(document, "user") for document in _documents(user_folder, problems)]
+    for document, kind in (*presets, *own):
+        name = Path(document.path).stem
+        if name in documents:
+            shadowed[name] = documents[name]
+        documents[name] = (document, kind)
 
     profiles: dict[str, EngineProfile] = {}
     for name, entry in documents.items():
@@ -91,7 +92,16 @@ def load_profiles_from(preset_folder: Path, user_folder: Path | None) -> Profile
                 problems.append(problem)
             else:
                 break
-    return ProfileSet(MappingProxyType(profiles), tuple(problems))
+    shipped = {Path(document.path).stem for document, _ in presets}
+    ordered = dict(sorted(profiles.items(), key=lambda item: _rank(item[1], shipped)))
+    return ProfileSet(MappingProxyType(ordered), tuple(problems))
+
+
+def _rank(profile: EngineProfile, shipped: Set[str]) -> tuple[bool, bool, str, bool]:
+    """Presets before the user's own, the demo last, pairs together, speed before context."""
+    own = profile.name not in shipped
+    together = min(profile.name, profile.pair or profile.name)
+    return own, profile.simulated, together, profile.mode is EngineMode.CONTEXT
 
 
 def _documents(folder: Path | None, problems: list[ProfileError]) -> list[Document]:
