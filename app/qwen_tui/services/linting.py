@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.engine_flags import installed_flags
 from qwen_tui_profiles.cmdline import parse_file, parse_words
 from qwen_tui_profiles.errors import EngineError, InputError, UsageError
+from qwen_tui_profiles.flags import known_versions
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.rules import command_of, judge, model_facts
@@ -17,8 +19,10 @@ from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import Version
 
 if TYPE_CHECKING:
+    from qwen_tui.services.engines import EngineFound
     from qwen_tui.services.paths import Paths
     from qwen_tui_profiles.cmdline import EngineCommand
+    from qwen_tui_profiles.flags import FlagTable
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.rules import Judgement, ModelFacts
 
@@ -55,8 +59,14 @@ def lint(options: LintOptions, paths: Paths) -> Judgement:
         InputError: the command, file or ``config.json`` cannot be read.
     """
     kind, version = _engine(options.engine)
+    table: FlagTable | None = None
+    fork = False
     if options.profile is not None:
-        found = version or _found(options.profile, paths)
+        engine = None if version else _found(options.profile, paths)
+        fork = _has_build(options.profile, engine)
+        found = version or (engine.version if engine is not None and not fork else None)
+        # What is installed here is what will read the flags, a fork's build above all.
+        table = installed_flags(engine, paths) if engine is not None else None
         command = command_of(options.profile, version=found)
     elif options.file is not None:
         command, found = parse_file(Path(options.file).expanduser()), version
@@ -82,7 +92,8 @@ def lint(options: LintOptions, paths: Paths) -> Judgement:
         version=found or _version_here(command, profile, paths),
         model=_model(options.model),
         card=_card(options.card),
-        fork=profile is not None and profile.build is not None,
+        fork=fork,
+        table=table,
         ignore=() if profile is None else profile.ignore,
     )
 
@@ -115,16 +126,23 @@ def _version_here(
     return next(found, None)
 
 
-def _found(profile: EngineProfile, paths: Paths) -> str | None:
+def _found(profile: EngineProfile, paths: Paths) -> EngineFound | None:
     from qwen_tui.services.engines import resolve_interpreter
 
-    if profile.build is not None:
-        return None
     try:
-        return resolve_interpreter(profile, paths).version
+        return resolve_interpreter(profile, paths)
     except EngineError:
         # Linting for an engine that is not installed yet is the normal case.
         return None
+
+
+def _has_build(profile: EngineProfile, engine: EngineFound | None) -> bool:
+    """Tell whether the build that a profile needs can be there; a release from an index is not."""
+    if profile.build is None:
+        return False
+    if engine is None or engine.image is not None or engine.build is not None:
+        return True
+    return engine.version not in known_versions(engine.kind)
 
 
 def _card(name: str | None) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from qwen_tui_profiles.cmdline import EngineCommand
+    from qwen_tui_profiles.flags import FlagTable
     from qwen_tui_profiles.rules.facts import ModelFacts
     from qwen_tui_profiles.rules.rule import Rule
 
@@ -79,6 +80,7 @@ def judge(
     kv_tokens: int | None = None,
     fork: bool = False,
     ignore: Iterable[str] = (),
+    table: FlagTable | None = None,
     rules: Iterable[Rule] = RULES,
 ) -> Judgement:
     """Apply every rule to a launch.
@@ -92,13 +94,15 @@ def judge(
         kv_tokens: Pool size as planned or measured, when known.
         fork: The engine is the build that the launch needs (a profile that names it).
         ignore: Rule ids to set apart.
+        table: Flags of the engine as it is installed; ``None`` = those of the release.
         rules: The records to apply.
 
     Raises:
         InputError: ``version`` is not a version.
     """
     judged = version or assumed_version(command)
-    arguments = read_arguments(command.engine, command.argv, flag_table(command.engine, judged))
+    known = table or flag_table(command.engine, judged)
+    arguments = read_arguments(command.engine, command.argv, known)
     facts = Facts.of(
         command,
         arguments,
@@ -112,7 +116,7 @@ def judge(
     )
     # The simulated engine is SGLang in everything that a command line says.
     owner = EngineKind.SGLANG if command.engine is EngineKind.DEMO else command.engine
-    findings = list(flag_findings(command, arguments, judged))
+    findings = list(flag_findings(command, arguments, known.version))
     findings += [_finding(rule, facts) for rule in rules if rule_fires(rule, facts, owner, judged)]
     findings.sort(key=lambda finding: _RANK[finding.severity])
     skipped = frozenset(ignore)

@@ -11,6 +11,7 @@ from qwen_tui_profiles.rules.lint import judge
 
 if TYPE_CHECKING:
     from qwen_tui_profiles.cmdline import EngineCommand
+    from qwen_tui_profiles.flags import FlagTable
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.rules.facts import ModelFacts
     from qwen_tui_profiles.rules.lint import Judgement
@@ -39,6 +40,7 @@ def judge_profile(
     card: int | None = None,
     card_gib: float | None = None,
     kv_tokens: int | None = None,
+    table: FlagTable | None = None,
 ) -> Judgement:
     """Apply the rules to what a profile launches.
 
@@ -52,6 +54,7 @@ def judge_profile(
         card=card,
         card_gib=card_gib,
         kv_tokens=kv_tokens,
+        table=table,
         fork=profile.build is not None,
         ignore=profile.ignore,
     )
