@@ -12,6 +12,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the slow ones out unless they are asked for by marker."""
+    if not config.option.markexpr:
+        slow = [i for i in items if i.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [i for i in items if i not in slow]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits that only matter with a real engine."""
+    monkeypatch.setattr("qwen_tui.services.observer._LAST_WORDS_S", 0.5)
+    monkeypatch.setattr("qwen_tui.services.runs.LEASE_WAIT_S", 0.3)
+    monkeypatch.setattr("qwen_tui.services.boot.RETRY_S", 0.1)
+
+
 @pytest.fixture
 def paths(tmp_path: Path) -> Iterator[Paths]:
     """A home folder whose processes never outlive the test."""

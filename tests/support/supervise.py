@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.front import FrontService
 from qwen_tui.services.process import ProcessId, alive, find_run
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.spawner import SystemSpawner
@@ -88,7 +89,8 @@ def processes_of(paths: Paths) -> set[ProcessId]:
 
 
 def kill_all(paths: Paths) -> None:
-    for process in processes_of(paths):
+    front = FrontService(paths).find()
+    for process in {*processes_of(paths), *([front.process] if front else [])}:
         if alive(process):
             os.kill(process.pid, signal.SIGKILL)
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.limits import context_usable, max_running_requests
 from qwen_tui.services.ports import accepts
 from qwen_tui.services.process import ExitWatch, family_of
 from qwen_tui.services.state import ServerState
@@ -29,6 +30,7 @@ _FAST_FOR_S = 20.0
 _SILENT_PORT_S = 5.0
 """An open port without a ready line (``--log-level warning``) counts after so long."""
 _ATTEMPTS = 3
+RETRY_S = 1.0
 _SMOKE_S = 600.0
 """The first token may compile kernels for minutes; an exit or a death in the log ends the wait."""
 _DYING_S = 8.0
@@ -138,7 +140,7 @@ class BootFollower:
     async def _failed(self, smoke: Smoke, watch: ExitWatch) -> Text | None:
         """Give a dying engine the time to say why; after some attempts the boot has failed."""
         self._failures += 1
-        if await watch.wait(_DYING_S if self._failures >= _ATTEMPTS else 1.0):
+        if await watch.wait(_DYING_S if self._failures >= _ATTEMPTS else RETRY_S):
             return None
         return smoke.error if self._failures >= _ATTEMPTS else None
 
@@ -156,6 +158,10 @@ class BootFollower:
                 ready_at=self._clock(),
                 first_token_s=round(smoke.seconds, 3),
                 ready_log_bytes=None if log is None else log.offset,
+                limits={
+                    "context_usable": context_usable(report),
+                    "max_running_requests": max_running_requests(report),
+                },
                 phases=() if report is None else tuple(p.as_json() for p in report.timeline),
                 engine_version=(report and report.engine_version) or r.engine_version,
             ).with_family(family),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.front import FrontService
     from qwen_tui.services.history import History
     from qwen_tui.services.intent import SwapIntents
     from qwen_tui.services.kinds import Kinds
@@ -56,6 +57,7 @@ class ServerControl:
         http: Http,
         history: History,
         intents: SwapIntents,
+        front: FrontService,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._paths = paths
@@ -67,6 +69,7 @@ class ServerControl:
         self._clock = clock
         self.history = history
         self.intents = intents
+        self.front = front
         self._boot = BootFollower(observer, store, http, history, clock=clock)
         self._keys: dict[str, str | None] = {}
 

@@ -65,6 +65,7 @@ CREATE TABLE swaps (
     seconds REAL NOT NULL,
     down_s REAL,
     predicted_s REAL,
+    held INTEGER,
     lost INTEGER
 );
 """
@@ -120,6 +121,8 @@ class SwapRow:
     down_s: float | None
     """From the beginning of the stop to the first token; ``None`` = nothing was stopped."""
     predicted_s: float | None
+    held: int | None
+    """Requests that the front kept waiting; ``None`` = there was no front."""
     lost: int | None
     """Requests that were killed with the old server; ``None`` = not known."""
 
@@ -195,7 +198,7 @@ class History:
                 return False
             database.execute(
                 "INSERT INTO swaps (started, before, target, outcome, message, seconds, down_s,"
-                " predicted_s, lost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " predicted_s, held, lost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     row.started,
                     row.before,
@@ -205,6 +208,7 @@ class History:
                     row.seconds,
                     row.down_s,
                     row.predicted_s,
+                    row.held,
                     row.lost,
                 ),
             )
@@ -242,7 +246,7 @@ class History:
                 return ()
             rows = database.execute(
                 "SELECT started, before, target, outcome, message, seconds, down_s, predicted_s,"
-                " lost FROM swaps ORDER BY started DESC, id DESC LIMIT ?",
+                " held, lost FROM swaps ORDER BY started DESC, id DESC LIMIT ?",
                 (limit,),
             ).fetchall()
             return tuple(SwapRow(*row) for row in rows)

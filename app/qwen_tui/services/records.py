@@ -83,6 +83,8 @@ class RunRecord:
     """Duration of the smoke request."""
     phases: tuple[Mapping[str, Any], ...] = ()
     """Boot timeline (phase, started, seconds) as the log gave it when it was ready."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """``context_usable`` and ``max_running_requests`` as the boot log gave them."""
     prediction: Mapping[str, Any] = field(default_factory=dict)
     stop_asked: float | None = None
     ending: Ending | None = None

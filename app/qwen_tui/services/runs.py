@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "RunRecord", "RunStore"]
 
 SCHEMA = "qwen-tui.run/1"
+LEASE_WAIT_S = 2.0
+"""How long to wait for somebody else's short piece of work."""
 
 
 class RunStore:
@@ -56,7 +58,7 @@ class RunStore:
         return self._paths.runs
 
     @contextlib.asynccontextmanager
-    async def lease(self, purpose: str, *, wait_s: float = 2.0) -> AsyncIterator[None]:
+    async def lease(self, purpose: str, *, wait_s: float | None = None) -> AsyncIterator[None]:
         """Hold the right to change what runs. One process at a time; the kernel frees it.
 
         Raises:
@@ -69,7 +71,7 @@ class RunStore:
         except OSError as error:
             raise _unwritable(folder, error) from error
         try:
-            end = time.monotonic() + wait_s
+            end = time.monotonic() + (LEASE_WAIT_S if wait_s is None else wait_s)
             while not _try_lock(handle):
                 if time.monotonic() >= end:
                     holder = os.pread(handle, 200, 0).decode("utf-8", "replace").strip()

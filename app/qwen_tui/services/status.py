@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.gpu import GpuSampler
 from qwen_tui.services.instants import instant
+from qwen_tui.services.limits import context_usable, max_running_requests
 from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.state import ServerState
 
@@ -31,6 +32,8 @@ class Status:
     gpus: tuple[GpuSnapshot, ...] | None
     """``None`` when NVML cannot be asked."""
     predicted_kv_tokens: int | None = None
+    front: dict[str, Any] | None = None
+    """Address and counters of the hold-and-forward endpoint; ``None`` = there is none."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``qwen-tui.status/1`` document, in English."""
@@ -67,26 +70,18 @@ class Status:
                 "kv_tokens": self.predicted_kv_tokens,
                 "error_pct": _error_pct(self.predicted_kv_tokens, kv_tokens),
             },
+            "front": self.front,
         }
 
     def _context_usable(self) -> int | None:
         if self.live is not None and self.live.context_usable is not None:
             return self.live.context_usable
-        report = self.server.report
-        if report is None or report.engine != "sglang":
-            return None
-        context = _integer(report.facts.get("context_len"))
-        pool = _integer(report.facts.get("kv_tokens"))
-        # SGLang's max_req_input_len, which /server_info gives too.
-        return None if context is None or pool is None else min(context, pool) - 6
+        return context_usable(self.server.report)
 
     def _max_running(self) -> int | None:
         if self.live is not None and self.live.max_running_requests is not None:
             return self.live.max_running_requests
-        report = self.server.report
-        if report is None:
-            return None
-        return _integer(report.facts.get("max_running_requests_effective"))
+        return max_running_requests(self.server.report)
 
 
 async def read_status(supervisor: ServerSupervisor, *, sample_s: float = 0.0) -> Status:
@@ -110,7 +105,17 @@ async def read_status(supervisor: ServerSupervisor, *, sample_s: float = 0.0) ->
             live = await poller.poll()
     record = supervisor.record
     predicted = None if record is None else _integer(record.prediction.get("kv_tokens"))
-    return Status(server, live, await read_gpus(server.pid), predicted)
+    gpus = await read_gpus(server.pid)
+    return Status(server, live, gpus, predicted, await _front(supervisor))
+
+
+async def _front(supervisor: ServerSupervisor) -> dict[str, Any] | None:
+    info = supervisor.front.find()
+    if info is None:
+        return None
+    counters = await supervisor.front.counters() or {}
+    counters.pop("schema", None)
+    return {"url": info.url, "pid": info.pid, "hold_s": info.hold_s, **counters}
 
 
 async def read_gpus(server_pid: int | None) -> tuple[GpuSnapshot, ...] | None:

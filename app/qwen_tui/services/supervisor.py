@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.bootlog import open_reader
 from qwen_tui.services.control import ServerControl, differs
+from qwen_tui.services.front import FrontService
 from qwen_tui.services.history import History
 from qwen_tui.services.intent import SwapIntents
 from qwen_tui.services.kinds import Kinds
@@ -68,6 +69,7 @@ class ServerSupervisor:
         http = http or HttpSmoke()
         kinds = Kinds(killer or SystemKiller(), call_runtime)
         self.history = History(paths.state / "history.sqlite3", clock=clock)
+        self.front = FrontService(paths)
         intents = SwapIntents(paths)
         self._observer = RunObserver(
             self.store,
@@ -87,6 +89,7 @@ class ServerSupervisor:
             http=http,
             history=self.history,
             intents=intents,
+            front=self.front,
             clock=clock,
         )
 
@@ -177,7 +180,7 @@ class ServerSupervisor:
         timeout_s: float = DEFAULT_STOP_S,
         on_change: Callable[[StopProgress], None] | None = None,
     ) -> StopResult:
-        """Stop the server and wait until nothing of it is left.
+        """Stop the server, wait until nothing of it is left, and end its front if there is one.
 
         Args:
             timeout_s: Seconds that it may drain before it is killed.
@@ -188,7 +191,9 @@ class ServerSupervisor:
             StopError: it is only attached, or something of it survives.
         """
         async with self.store.lease("stopping"):
-            return await self._control.stop(timeout_s, on_change)
+            result = await self._control.stop(timeout_s, on_change)
+            await self.front.stop()
+            return result
 
     async def swap(
         self, target: EngineProfile, options: SwapOptions | None = None

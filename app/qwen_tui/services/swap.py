@@ -11,7 +11,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.history import SwapRow
 from qwen_tui.services.ports import require_free_port
@@ -106,6 +106,7 @@ class Swap:
         self._down_since: float | None = None
         self._down_s: float | None = None
         self._lost: int | None = None
+        self._front: dict[str, Any] | None = None
         self._queue: asyncio.Queue[SwapStep | None] = asyncio.Queue()
 
     def cancel(self) -> bool:
@@ -135,7 +136,7 @@ class Swap:
             await self._sequence()
         except QwenTuiError as error:
             # Nothing was touched yet: whatever raises later is caught where it can be undone.
-            self._end(SwapOutcome.CANCELLED, error.message, failed=True)
+            await self._end(SwapOutcome.CANCELLED, error.message, failed=True)
         except asyncio.CancelledError:
             self._control.intents.abandon()
             raise
@@ -144,6 +145,7 @@ class Swap:
         self._control.intents.clear()
 
     async def _sequence(self) -> None:
+        self._front = await self._control.front.counters()
         now = await self._control.snapshot()
         self._before = now.profile if now.state in ALIVE else None
         self._say(SwapStepName.VALIDATE, t("Checking {profile}.", profile=self._target.name))
@@ -159,7 +161,7 @@ class Swap:
                 require_free_port(self._target.host, self._target.port)
             await self._drain()
             if self._cancelled.is_set():
-                self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))
+                await self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))
                 return
             self._committed = True
             self._down_since = time.monotonic()
@@ -169,12 +171,12 @@ class Swap:
                 self._say(SwapStepName.STOP, result.text)
                 self._lost = (result.requests_left or 0) if result.killed else 0
             except QwenTuiError as error:
-                self._end(SwapOutcome.FAILED, error.message, failed=True)
+                await self._end(SwapOutcome.FAILED, error.message, failed=True)
                 return
             self._committed = False
         failure = await self._boot(self._target, engine)
         if failure is None:
-            self._read_back(await self._control.snapshot())
+            await self._read_back(await self._control.snapshot())
             return
         self._say(SwapStepName.START, failure, failed=True)
         await self._roll_back(old, failure)
@@ -237,7 +239,7 @@ class Swap:
 
     async def _roll_back(self, old: EngineProfile | None, failure: Text) -> None:
         if old is None:
-            self._end(SwapOutcome.FAILED, failure, failed=True)
+            await self._end(SwapOutcome.FAILED, failure, failed=True)
             return
         # There is nothing to go back to from here.
         self._committed = True
@@ -248,7 +250,7 @@ class Swap:
         except QwenTuiError as error:
             again = error.message
         if again is None:
-            self._end(
+            await self._end(
                 SwapOutcome.ROLLED_BACK,
                 t(
                     "{target} failed: {failure} {old} serves again.",
@@ -260,7 +262,7 @@ class Swap:
                 snapshot=await self._control.snapshot(),
             )
             return
-        self._end(
+        await self._end(
             SwapOutcome.FAILED,
             t(
                 "{target} failed: {failure} Going back failed too: {again} "
@@ -273,7 +275,7 @@ class Swap:
             failed=True,
         )
 
-    def _read_back(self, now: ServerSnapshot) -> None:
+    async def _read_back(self, now: ServerSnapshot) -> None:
         facts = {} if now.report is None else now.report.facts
         self._say(
             SwapStepName.READ_BACK,
@@ -286,7 +288,7 @@ class Swap:
             ),
             snapshot=now,
         )
-        self._end(
+        await self._end(
             SwapOutcome.SWAPPED,
             t("{profile} serves at {url}.", profile=self._target.name, url=now.url or "—"),
             snapshot=now,
@@ -304,7 +306,7 @@ class Swap:
                 snapshot=snapshot,
             )
 
-    def _end(
+    async def _end(
         self,
         outcome: SwapOutcome,
         text: Text,
@@ -313,6 +315,8 @@ class Swap:
         snapshot: ServerSnapshot | None = None,
     ) -> None:
         predicted = self._control.history.down_seconds(self._target.name)
+        held, broken = await self._front_deltas()
+        lost = self._lost if broken is None else broken + (self._lost or 0)
         self._control.history.note_swap(
             SwapRow(
                 started=self._started,
@@ -323,10 +327,18 @@ class Swap:
                 seconds=time.monotonic() - self._began,
                 down_s=self._down_s,
                 predicted_s=None if predicted is None else predicted.median_s,
-                lost=self._lost,
+                held=held,
+                lost=lost,
             )
         )
         self._say(SwapStepName.DONE, text, failed=failed, snapshot=snapshot, outcome=outcome)
+
+    async def _front_deltas(self) -> tuple[int | None, int | None]:
+        """Return the requests that the front held and those that broke off, in this swap."""
+        now = await self._control.front.counters()
+        if now is None or self._front is None:
+            return None, None
+        return now["held"] - self._front["held"], now["broken"] - self._front["broken"]
 
     def _say(
         self,

@@ -11,11 +11,13 @@ from qwen_tui.cli.server_text import (
     Narrator,
     clamps_json,
     port_number,
+    positive_seconds,
     print_json,
     say,
     say_asked_got,
     server_json,
 )
+from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -46,6 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=port_number,
         metavar="PORT",
         help=tr(t("port to serve on, instead of the profile's")),
+    )
+    parser.add_argument(
+        "--front",
+        type=port_number,
+        metavar="PORT",
+        help=tr(t("also serve on this port, where requests wait during a swap")),
+    )
+    parser.add_argument(
+        "--front-hold",
+        type=positive_seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help=tr(t("how long a request may wait there (default 600)")),
     )
     parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
 
@@ -88,6 +103,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _up(
+    supervisor: ServerSupervisor, profile: EngineProfile, args: argparse.Namespace, began: float
+) -> ServerSnapshot:
+    ours = args.front is not None and supervisor.front.find() is None
+    if args.front is not None:
+        # Before the launch, so that clients wait for the boot instead of being refused.
+        front = await supervisor.front.start(args.front, hold_s=args.front_hold)
+        say(t("Clients may use {url}: requests wait there until it serves.", url=front.url))
+    try:
+        snapshot = await _boot(supervisor, profile, args, began)
+    except QwenTuiError:
+        if ours:
+            await supervisor.front.stop()
+        raise
+    if ours and not snapshot.ready:
+        await supervisor.front.stop()
+    return snapshot
+
+
+async def _boot(
     supervisor: ServerSupervisor, profile: EngineProfile, args: argparse.Namespace, began: float
 ) -> ServerSnapshot:
     started = await supervisor.start(profile, interpreter=args.python, force=args.force)
