@@ -165,6 +165,11 @@ class Boot:
             (c.change.arg, c.change.name, c.asked, c.got) != key for c in self.changes
         ):
             self.changes.append(seen)
+        if seen.change.arg == "--max-model-len" and isinstance(seen.got, int):
+            self.state("context_len", seen.got, seen.line, last=True)
+        if seen.change.name == "context":
+            self.state("kv_tokens", seen.groups.get("pool"), seen.line)
+            self.state("context_len", seen.asked, seen.line)
         if seen.change.name == "mamba_cap":
             self.state("mamba_slots", seen.groups.get("slots"), seen.line)
             self.state("mamba_slots_per_request", seen.groups.get("per"), seen.line)

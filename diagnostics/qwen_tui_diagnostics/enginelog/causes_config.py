@@ -69,9 +69,17 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
     ),
     cause(
         "bad_argument",
+        "Lazy extra buffer requires overlap schedule",
+        r"Lazy extra buffer requires overlap schedule",
+        t("The lazy state-cache strategy needs the overlap scheduler."),
+        t("Drop --disable-overlap-schedule, or choose extra_buffer."),
+        phase="args",
+        engine="sglang",
+    ),
+    cause(
+        "bad_argument",
         "extra_buffer",
         r"(?:Error|^)[: ]*.*(?:extra_buffer_lazy (?:is not yet supported|unsupported) with spec"
-        r"|Lazy extra buffer requires overlap schedule"
         r"|mamba extra_buffer is not compatible with|extra_buffer is not supported for)",
         t("The state-cache strategy does not go with the other arguments on this version."),
         t("Choose extra_buffer, drop the conflicting flag, or use a release that allows it."),

@@ -93,14 +93,6 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
         engine="vllm",
     ),
     cause(
-        "kv_pool_no_memory",
-        "alloc_req_slots runs out of memory",
-        r"alloc_req_slots runs out of memory",
-        t("More requests ran than the engine has request slots for."),
-        t("Lower --max-running-requests."),
-        engine="sglang",
-    ),
-    cause(
         "context_exceeds_kv",
         "To serve at least one request",
         r"To serve at least one request with the models?'s max seq len \((?P<context>\d+)\), \(?"

@@ -120,4 +120,26 @@ PROCESS_CAUSES: tuple[Cause, ...] = (
         ),
         engine="sglang",
     ),
+    cause(
+        "scheduler_crash",
+        "Fatal Python error: ",
+        r"^Fatal Python error: (?P<what>Aborted|Segmentation fault|Bus error|Illegal instruction)",
+        t("Native code ended a process of the engine: {what}.", what=""),
+        t("A defect of a kernel or library: another backend or another release may not have it."),
+    ),
+    cause(
+        "scheduler_crash",
+        "terminate called after throwing",
+        r"terminate called after throwing an instance of '(?P<what>[^']*)'",
+        t("Native code ended a process of the engine: {what}.", what=""),
+        t("A defect of a kernel or library: another backend or another release may not have it."),
+    ),
+    cause(
+        "scheduler_crash",
+        "alloc_req_slots runs out of memory",
+        r"alloc_req_slots runs out of memory",
+        t("More requests ran than the engine has request slots for."),
+        t("Lower --max-running-requests."),
+        engine="sglang",
+    ),
 )

@@ -25,7 +25,7 @@ _CAUSES = (*MEMORY_CAUSES, *GPU_CAUSES, *CONFIG_CAUSES, *PROCESS_CAUSES)
 # Every cause and every echo holds one of these: without it nothing else is looked for.
 _GATE = (
     "rror", "xcept", "ailed", "illed", "died", "dead", "imeout", "imed out", "igquit", "SIGQUIT",
-    "crash", "exit", "eak ", "ptxas", "supported", "memory", "mamba",
+    "crash", "exit", "eak ", "ptxas", "supported", "memory", "mamba", "erminate", "ncountered",
 )  # fmt: skip
 _MAX_KEPT = 64
 _MAX_SEARCHED = 8192
@@ -147,7 +147,8 @@ class DeathTracker:
         """Keep track of tracebacks; return whether the line belongs to one."""
         message = line.message
         if _TRACEBACK in message:
-            marked = any(e.needle in message for e in ECHOES)
+            # SGLang logs a traceback under its own head only when the process is lost.
+            marked = line.engine == "sglang" or any(e.needle in message for e in ECHOES)
             previous = self._trace
             self._trace = Trace(hard=marked or self._hard_next or bool(previous and previous.hard))
             self._hard_next = False

@@ -57,8 +57,12 @@ _PREFIXES = (
     re.compile(r"\[\d+,\d+\]<std(?:err|out)>:? ?"),
     re.compile(r"\[default\d+\]: ?"),
     # supervisor-style "name: " (an exception's own line begins with a capital, argparse's has "error:")
-    re.compile(r"(?:[\w-]+[./@])*[a-z][\w-]*(?:\[\d+\])?: (?!error:)"),
+    re.compile(r"(?!args: )(?:[\w-]+[./@])*[a-z][\w-]*(?:\[\d+\])?: (?!error:)"),
+    # "clock - logger - LEVEL - ", a common format of users' own logging configurations
+    re.compile(rf"(?:- )?(?:[\w.]+ - )?(?:{_LEVELS}) - "),
 )
+_JSON_TEXT = ("log", "message", "msg", "MESSAGE")
+_LEVEL_WORD = re.compile(rf"(?P<level>{_LEVELS}) (?=\w)")
 _LOGGER = re.compile(rf"(?P<level>{_LEVELS}):(?P<name>[\w.]+):(?! )")
 
 
@@ -79,7 +83,7 @@ class LogLine:
     rank: str = ""
     """``TP0 EP0``, ``Worker_TP0``, … ; empty without one."""
     level: str = ""
-    """vLLM prints one, SGLang does not."""
+    """vLLM prints one; SGLang does only where a user's logging configuration adds it."""
     engine: str | None = None
     """By the shape of the head: ``sglang``, ``vllm`` or ``None`` (no head)."""
     cut: bool = False
@@ -93,7 +97,7 @@ class LogLine:
 
 
 class RawLines:
-    """Bytes to text lines: UTF-8 or UTF-16 with a BOM, ``\\r`` progress collapsed, ANSI out.
+    r"""Bytes to text lines: UTF-8 or UTF-16 with a BOM, ``\r`` progress collapsed, ANSI out.
 
     Memory is bounded by :data:`MAX_LINE` whatever the input is.
     """
@@ -203,17 +207,19 @@ def parse_line(line: str, number: int, *, cut: bool = False, learned: str = "") 
         cut: the input ended inside it.
         learned: a literal prefix seen before on headed lines; stripped from a line without head.
     """
-    if line.startswith('{"log":'):
-        line = _docker_json(line)
+    if line.startswith('{"') and line.endswith("}"):
+        line = _json_record(line)
     text = clean(line[:MAX_LINE]).rstrip()
     head = _find(_SGLANG_HEAD, text, "[20")
     if head is not None:
+        level = _LEVEL_WORD.match(text, head.end())
         return LogLine(
             number=number,
             text=text,
-            message=text[head.end() :],
+            message=text[(head if level is None else level).end() :],
             clock=_clock(head["ts"]),
             rank=head["rank"].strip(),
+            level="" if level is None else level["level"],
             engine="sglang",
             cut=cut,
         )
@@ -279,13 +285,17 @@ def _find(pattern: re.Pattern[str], text: str, needle: str) -> re.Match[str] | N
     return None
 
 
-def _docker_json(line: str) -> str:
+def _json_record(line: str) -> str:
+    """Return the text of a JSON record (docker's json-file, journald, JSON loggers)."""
     try:
-        entry = json.loads(line)
-    except ValueError:
+        entry = json.loads(line[:MAX_LINE])
+    except (ValueError, RecursionError):
         return line
-    log = entry.get("log") if isinstance(entry, dict) else None
-    return _last_state(log.rstrip("\n")) if isinstance(log, str) else line
+    for key in _JSON_TEXT if isinstance(entry, dict) else ():
+        text = entry.get(key)
+        if isinstance(text, str):
+            return _last_state(text.rstrip("\n"))
+    return line
 
 
 def _process(before: str) -> str:

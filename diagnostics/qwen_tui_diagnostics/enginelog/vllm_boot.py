@@ -232,6 +232,7 @@ VLLM_BOOT = compile_rows(
             since="0.8.5",
             phase="kv_pool",
             facts={"tokens": "kv_tokens", "times": "max_concurrency", "per": "context_len"},
+            last_wins=True,
         ),
         row(
             "concurrency",
@@ -241,6 +242,7 @@ VLLM_BOOT = compile_rows(
             "how many full-length requests fit",
             phase="kv_pool",
             facts={"times": "max_concurrency", "per": "context_len"},
+            last_wins=True,
         ),
         row(
             "kv_blocks",
