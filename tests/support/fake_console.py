@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+from qwen_tui.services.settings import Settings
 from qwen_tui.services.snapshots import (
     GpuSnapshot,
     LatencySummary,
@@ -288,6 +290,9 @@ class FakeConsole:
             self.chunks.put_nowait(LogChunk(lines))
         self.release = asyncio.Event()
         self.closed = False
+        self.guide: str | None = "done"
+        self.chosen = Settings()
+        self.rights: list[tuple[bool, int | None]] = [(True, None)]
         self.line_count = len(lines)
 
     @property
@@ -298,11 +303,16 @@ class FakeConsole:
     async def profiles(self) -> ProfileList:
         return self.profile_list
 
-    async def selected(self) -> str | None:
-        return self.remembered
+    async def settings(self) -> Settings:
+        return replace(self.chosen, last_profile=self.remembered, guide=self.guide)
 
-    async def select(self, name: str) -> None:
-        self.calls.append(f"select {name}")
+    async def remember(self, **changes: str | None) -> None:
+        self.calls += [f"remember {name}={value}" for name, value in changes.items()]
+
+    async def control(self) -> AsyncIterator[tuple[bool, int | None]]:
+        for answer in self.rights:
+            yield answer
+        await asyncio.Event().wait()
 
     async def acknowledged(self) -> frozenset[str]:
         return self.seen
@@ -336,7 +346,7 @@ class FakeConsole:
         self.states.put_nowait(running(target.name))
         yield Progress(t("{name} is ready.", name=target.name), done=True)
 
-    async def live(self, url: str) -> AsyncIterator[LiveSnapshot]:
+    async def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         for step in range(self.lives):
             yield live(step)
         await asyncio.Event().wait()
@@ -353,10 +363,14 @@ class FakeConsole:
         yield self.gpu
         await asyncio.Event().wait()
 
-    async def checks(self, profile: EngineProfile | None) -> AsyncIterator[CheckResult]:
-        self.calls.append(f"checks {None if profile is None else profile.name}")
+    async def checks(
+        self, profile: EngineProfile | None, only: tuple[str, ...] = ()
+    ) -> AsyncIterator[CheckResult]:
+        name = None if profile is None else profile.name
+        self.calls.append(" ".join(["checks", str(name), *only]))
         for check in CHECKS:
-            yield check
+            if not only or check.id in only:
+                yield check
 
     async def close(self) -> None:
         self.closed = True

@@ -81,7 +81,7 @@ async def test_launch_shows_the_boot_then_the_figures() -> None:
         fake.release.set()
         await settled(pilot, lambda: view_of(pilot).live is not None)
         assert "RUNNING" in shown(pilot)
-    assert fake.calls == ["select demo-speed", "start demo-speed"]
+    assert fake.calls == ["remember last_profile=demo-speed", "start demo-speed"]
 
 
 async def test_a_refused_launch_says_why_and_what_to_do() -> None:
@@ -246,13 +246,13 @@ async def test_a_profile_can_be_picked() -> None:
         assert "27b-int4-context" in text
         assert "mine.toml line 3 column 7" in text
         await pilot.press("down", "enter")
-        await settled(pilot, lambda: "select demo-context" in fake.calls)
+        await settled(pilot, lambda: "remember last_profile=demo-context" in fake.calls)
         assert "demo-context" in shown(pilot).splitlines()[0]
         assert "No usable GPU here" not in shown(pilot)
 
 
 async def test_help_explains_screen_keys_and_words() -> None:
-    async with opened(FakeConsole(running()), (120, 50)) as pilot:
+    async with opened(FakeConsole(running()), (120, 70)) as pilot:
         await pilot.press("question_mark")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpCard))
         text = shown(pilot)
@@ -264,7 +264,7 @@ async def test_the_log_holds_still_while_somebody_reads_up() -> None:
     fake = FakeConsole(running(), lines=tuple(f"line {n}" for n in range(100)))
     async with opened(fake) as pilot:
         panel = pilot.app.screen.query_one(LogPanel)
-        await settled(pilot, lambda: panel.line_count == 100)
+        await settled(pilot, lambda: len(panel.rows) == 100)
         panel.focus()
         await pilot.press("pageup", "pageup")
         await settled(pilot, lambda: not panel.is_vertical_scroll_end)
@@ -282,11 +282,11 @@ async def test_the_log_stays_at_its_end_when_the_panel_shrinks() -> None:
     fake = FakeConsole(starting(), lines=tuple(f"line {n}" for n in range(100)))
     async with opened(fake) as pilot:
         panel = pilot.app.screen.query_one(LogPanel)
-        await settled(pilot, lambda: panel.line_count == 100)
+        await settled(pilot, lambda: len(panel.rows) == 100)
         fake.states.put_nowait(running())
         await settled(pilot, lambda: view_of(pilot).live is not None)
         fake.chunks.put_nowait(LogChunk(("the newest line",)))
-        await settled(pilot, lambda: panel.line_count == 101)
+        await settled(pilot, lambda: len(panel.rows) == 101)
         assert "the newest line" in shown(pilot)
 
 

@@ -28,6 +28,7 @@ def env(tmp_path: Path) -> Iterator[dict[str, str]]:
         port = free.getsockname()[1]
     paths = Paths(tmp_path / "config", tmp_path / "state", tmp_path / "cache")
     paths.profiles.mkdir(parents=True)
+    (paths.config / "config.toml").write_text('[console]\nguide = "done"\n')
     for name in ("demo-speed", "demo-context"):
         (paths.profiles / f"{name}.toml").write_text(
             f'extends = "{name}"\nport = {port}\n'

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from qwen_tui.services.state import ServerState
-from qwen_tui.ui.commands import EVERY, Command
+from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.home import STAGES
 from qwen_tui.ui.words import PHASES, STATES
 from qwen_tui_diagnostics.enginelog.report import PHASES as BOOT_ORDER
+
+if TYPE_CHECKING:
+    from qwen_tui.ui.commands import Command
 
 
 def test_every_phase_has_a_word_in_boot_order() -> None:
@@ -21,8 +28,34 @@ def test_every_state_has_a_word_a_glyph_and_a_stage() -> None:
     assert len(set(words)) == len(words)
 
 
-def test_ids_and_actions_are_unique() -> None:
-    assert len({c.id for c in EVERY}) == len(EVERY)
+def every_command() -> list[Command]:
+    found = list(APP)
+    for row in PLACES:
+        module = import_module(f"qwen_tui.ui.screens.{row.module}")
+        found += getattr(module, row.screen).COMMANDS_HERE
+    return list({id(c): c for c in found}.values())
+
+
+def test_ids_are_unique() -> None:
+    ids = [c.id for c in every_command()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_places_have_keys_of_their_own() -> None:
+    assert len({row.key for row in PLACES}) == len(PLACES)
+    for row in PLACES:
+        module = import_module(f"qwen_tui.ui.screens.{row.module}")
+        assert row.id == getattr(module, row.screen).ID
+        assert str(getattr(module, row.screen).ABOUT)
+
+
+def test_no_place_takes_a_key_that_works_everywhere() -> None:
+    """``f``, ``e`` and the like may mean something else per place; server keys never may."""
+    everywhere = {key for c in APP for key in c.keys.split(",")}
+    for row in PLACES:
+        module = import_module(f"qwen_tui.ui.screens.{row.module}")
+        for command in getattr(module, row.screen).COMMANDS_HERE:
+            assert not everywhere & set(command.keys.split(",")), command.id
 
 
 def test_ascii_is_ascii() -> None:
@@ -32,6 +65,5 @@ def test_ascii_is_ascii() -> None:
 
 
 def test_every_command_explains_itself() -> None:
-    for command in EVERY:
-        assert isinstance(command, Command)
+    for command in every_command():
         assert str(command.help).endswith(".")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui_diagnostics.result import CheckResult
     from qwen_tui_profiles.errors import ProfileError
@@ -85,12 +86,16 @@ class ConsoleServices(Protocol):
         """Read the presets and the user's profiles."""
         ...
 
-    async def selected(self) -> str | None:
-        """Return the name of the profile that was selected last."""
+    async def settings(self) -> Settings:
+        """Read the user's settings."""
         ...
 
-    async def select(self, name: str) -> None:
-        """Remember the selection."""
+    async def remember(self, **changes: str | None) -> None:
+        """Change fields of the settings and write them."""
+        ...
+
+    def control(self) -> AsyncIterator[tuple[bool, int | None]]:
+        """Yield whether this console may act and, if not, the pid of the one that may."""
         ...
 
     async def acknowledged(self) -> frozenset[str]:
@@ -121,8 +126,8 @@ class ConsoleServices(Protocol):
         """Stop the running profile and start the other; the last step says how it ended."""
         ...
 
-    def live(self, url: str) -> AsyncIterator[LiveSnapshot]:
-        """Poll the serving engine, at the poller's own pace."""
+    def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
+        """Poll the serving engine, every ``interval_s`` seconds while it works, else less."""
         ...
 
     async def probe(self, url: str) -> ProbeResult:
@@ -137,8 +142,10 @@ class ConsoleServices(Protocol):
         """Read the GPUs about once a second; once and no more when there is none."""
         ...
 
-    def checks(self, profile: EngineProfile | None) -> AsyncIterator[CheckResult]:
-        """Run the doctor's checks for a profile, results as they come."""
+    def checks(
+        self, profile: EngineProfile | None, only: tuple[str, ...] = ()
+    ) -> AsyncIterator[CheckResult]:
+        """Run the doctor's checks (or some, by id) for a profile, results as they come."""
         ...
 
     async def close(self) -> None:

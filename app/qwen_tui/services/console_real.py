@@ -10,10 +10,14 @@ import asyncio
 import contextlib
 import importlib
 import json
+import os
+import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+from qwen_tui.services.console_lock import ConsoleLock
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.state import ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui.services.supervisor import ServerSupervisor
     from qwen_tui_diagnostics.result import CheckResult
@@ -35,6 +40,7 @@ _T = TypeVar("_T")
 LOOK_S = 0.5
 ASK_S = 10.0
 """How often a running server is asked whether it answers."""
+LOCK_S = 1.0
 SEEN_LIMIT = 500
 """Acknowledged clamps that are remembered; the oldest are forgotten first."""
 
@@ -47,6 +53,7 @@ class RealConsole:
         self._supervisor: ServerSupervisor | None = None
         self._ready = asyncio.Lock()
         self._swapping = False
+        self._lock = ConsoleLock(paths)
 
     async def profiles(self) -> ProfileList:
         """Read presets and user profiles."""
@@ -54,17 +61,23 @@ class RealConsole:
         found = await asyncio.to_thread(loader.load_profiles, self._paths.profiles)
         return ProfileList(tuple(found.profiles.values()), found.problems)
 
-    async def selected(self) -> str | None:
-        """Return the profile selected last; a broken settings file counts as none."""
-        settings = await _module("qwen_tui.services.settings")
-        loaded = await asyncio.to_thread(settings.load_settings, self._paths)
-        last: str | None = loaded.last_profile
-        return last
+    async def settings(self) -> Settings:
+        """Read the settings; a broken file counts as none."""
+        module = await _module("qwen_tui.services.settings")
+        loaded: Settings = await asyncio.to_thread(module.load_settings, self._paths)
+        return loaded
 
-    async def select(self, name: str) -> None:
-        """Remember the selection in the settings file."""
-        settings = await _module("qwen_tui.services.settings")
-        await asyncio.to_thread(settings.change_settings, self._paths, last_profile=name)
+    async def remember(self, **changes: str | None) -> None:
+        """Change the settings file."""
+        module = await _module("qwen_tui.services.settings")
+        await asyncio.to_thread(partial(module.change_settings, self._paths, **changes))
+
+    async def control(self) -> AsyncIterator[tuple[bool, int | None]]:
+        """Try for the right to act until this console has it."""
+        while not self._lock.take():
+            yield False, self._lock.holder()
+            await asyncio.sleep(LOCK_S)
+        yield True, None
 
     async def acknowledged(self) -> frozenset[str]:
         """Return what was acknowledged; a broken file counts as nothing seen."""
@@ -135,11 +148,12 @@ class RealConsole:
         finally:
             self._swapping = False
 
-    async def live(self, url: str) -> AsyncIterator[LiveSnapshot]:
+    async def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         """Poll the engine."""
         module = await _module("qwen_tui.services.live")
         supervisor = await self._server()
-        async for snapshot in module.MetricPoller(url, supervisor.api_key()).stream():
+        pace = module.Pace(busy_s=interval_s, idle_s=max(interval_s, module.Pace().idle_s))
+        async for snapshot in module.MetricPoller(url, supervisor.api_key(), pace=pace).stream():
             yield snapshot
 
     async def probe(self, url: str) -> ProbeResult:
@@ -162,7 +176,9 @@ class RealConsole:
         async for gpus in sampler.stream():
             yield GpuView(gpus, sampler.error)
 
-    async def checks(self, profile: EngineProfile | None) -> AsyncIterator[CheckResult]:
+    async def checks(
+        self, profile: EngineProfile | None, only: tuple[str, ...] = ()
+    ) -> AsyncIterator[CheckResult]:
         """Run the doctor for a profile."""
         runner = await _module("qwen_tui_diagnostics.runner")
         context = await _module("qwen_tui_diagnostics.context")
@@ -171,12 +187,14 @@ class RealConsole:
             target=replace(target, own_pids=self._own_pids()),
             state_folder=str(self._paths.state),
             cache_folder=str(self._paths.cache),
+            terminal=_terminal(),
         )
-        async for result in runner.run_checks(around):
+        async for result in runner.run_checks(around, only):
             yield result
 
     async def close(self) -> None:
-        """Nothing is held beyond the streams, which end with their workers."""
+        """Give the right to act to the next console; the streams end with their workers."""
+        self._lock.release()
 
     async def _server(self) -> ServerSupervisor:
         async with self._ready:
@@ -225,10 +243,25 @@ class RealConsole:
             ) from error
 
 
+def _terminal() -> dict[str, object]:
+    """Describe the terminal as the doctor wants it; Textual replaces ``sys.stdout`` meanwhile."""
+    stream = sys.__stdout__
+    if stream is None or not stream.isatty():
+        return {}
+    size = os.get_terminal_size(stream.fileno())
+    facts: dict[str, object] = {
+        "stdout_tty": True,
+        "columns": size.columns,
+        "lines": size.lines,
+        "encoding": stream.encoding,
+    }
+    if os.environ.get("TERM"):
+        facts["term"] = os.environ["TERM"]
+    return facts
+
+
 async def _module(name: str) -> Any:
     """Import off the loop; a module that is there already costs nothing."""
-    import sys
-
     return sys.modules.get(name) or await asyncio.to_thread(importlib.import_module, name)
 
 

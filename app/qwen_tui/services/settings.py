@@ -6,6 +6,11 @@
     last-profile = "27b-int4-speed"
     [engine]
     interpreter = "/opt/sglang/bin/python"
+    [console]
+    theme = "qwen-safe"
+    marks = "ascii"             # or unicode
+    [console.keys]              # command id = keys, as the console's help shows them
+    "server.start" = "f5"
 
 Unknown keys are left alone: a newer version of the product may have written them. Writing keeps the
 user's comments and order.
@@ -14,7 +19,8 @@ user's comments and order.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.paths import write_private
@@ -34,6 +40,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "language": ("language",),
     "last_profile": ("last-profile",),
     "interpreter": ("engine", "interpreter"),
+    "theme": ("console", "theme"),
+    "marks": ("console", "marks"),
+    "guide": ("console", "guide"),
 }
 """Field of :class:`Settings` → key path in the file."""
 
@@ -47,6 +56,13 @@ class Settings:
     """The profile selected last, preselected by the console and judged by ``doctor``."""
     interpreter: str | None = None
     """Python that has the engine, for profiles that name none."""
+    theme: str | None = None
+    marks: str | None = None
+    """``ascii`` or ``unicode``; what the console draws boxes and bars with."""
+    guide: str | None = None
+    """``done`` once the first steps were shown."""
+    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Keys of the console that the user moved: command id → keys, separated by commas."""
     problem: ConfigError | None = None
     """Why the file, or a value of it, was not used."""
 
@@ -84,7 +100,16 @@ def load_settings(paths: Paths) -> Settings:
                 t("{key} must be a text that is not empty.", key=".".join(key)),
                 t("Correct or remove this line."),
             )
-    return Settings(**values, problem=problem_found)
+    return Settings(**values, keys=_keys(document.data), problem=problem_found)
+
+
+def _keys(data: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the moved keys; whatever is no text is left out."""
+    table = data.get("console")
+    keys = table.get("keys") if isinstance(table, dict) else None
+    if not isinstance(keys, dict):
+        return MappingProxyType({})
+    return MappingProxyType({k: v for k, v in keys.items() if isinstance(v, str) and v})
 
 
 def change_settings(paths: Paths, **changes: str | None) -> Settings:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.app import App
-from textual.binding import Binding
 from textual.content import Content
 
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import messages
-from qwen_tui.ui.commands import APP
+from qwen_tui.ui.app_commands import APP, INTERVALS_S
 from qwen_tui.ui.screens.cards import ConfirmCard, LeaveCard
-from qwen_tui.ui.screens.details import HelpCard
+from qwen_tui.ui.screens.details import HelpCard, PlacesCard
+from qwen_tui.ui.screens.guide import GuideCard, next_step
 from qwen_tui.ui.screens.picker import PickProfile
 from qwen_tui.ui.screens.place import Place
 from qwen_tui.ui.screens.swap import SwapCard
+from qwen_tui.ui.widgets.keybar import key_name
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
@@ -32,12 +33,13 @@ __all__ = ["Actions"]
 
 
 class Actions(App[None]):
-    """The actions behind :data:`qwen_tui.ui.commands.APP`."""
+    """The actions behind :data:`qwen_tui.ui.app_commands.APP`."""
 
     services: ConsoleServices
     view: View
     clock: Callable[[], float]
     change: Callable[..., None]
+    poll_anew: Callable[[], None]
 
     def begin(self, what: Text) -> None:
         """Show what is being done instead of how the last thing ended."""
@@ -48,18 +50,19 @@ class Actions(App[None]):
         profile = self.view.selected
         if profile is not None:
             self.begin(t("Launching {profile}", profile=profile.name))
-            self._do("operation", self._start(profile))
+            self.do("operation", self._start(profile))
 
     def action_pick(self) -> None:
         """Choose a profile."""
         selected = None if self.view.selected is None else self.view.selected.name
-        self.push_screen(PickProfile(self.view.profiles, selected), self._picked)
+        self.push_screen(PickProfile(self.view.profiles, selected), self.picked)
 
-    def _picked(self, name: str | None) -> None:
+    def picked(self, name: str | None) -> None:
+        """Select a profile and remember it."""
         profile = self.view.profiles.find(name)
         if profile is not None:
             self.change(selected=profile, selected_why=None)
-            self._do("select", self.services.select(profile.name))
+            self.do("select", self.services.remember(last_profile=profile.name))
 
     def action_swap(self) -> None:
         """Show what a swap changes; Enter does it."""
@@ -72,7 +75,7 @@ class Actions(App[None]):
 
     def _swap_confirmed(self, target: EngineProfile) -> None:
         self.begin(t("Swapping to {profile}", profile=target.name))
-        self._do("operation", self._steps(self.services.swap(target)))
+        self.do("operation", self._steps(self.services.swap(target)))
 
     def action_stop(self) -> None:
         """Ask, with what a stop costs."""
@@ -85,33 +88,68 @@ class Actions(App[None]):
     def _stop_confirmed(self) -> None:
         self.begin(t("Stopping"))
         # Its own group: it must not cancel the launch that it ends; that one reports by itself.
-        self._do("stop", self._steps(self.services.stop()))
+        self.do("stop", self._steps(self.services.stop()))
 
     def action_probe(self) -> None:
         """Send one request and time it."""
         url = self.view.server.url
         if url is not None:
             self.begin(t("Probing {url}", url=url))
-            self._do("probe", self._probe(url))
+            self.do("probe", self._probe(url))
 
-    def action_doctor(self) -> None:
-        """Open the doctor for the profile in question."""
-        from qwen_tui.ui.screens.doctor import DoctorScreen
+    async def action_go(self, place: str) -> None:
+        """Go to a place."""
+        await self.switch_mode(place)
 
-        if isinstance(self.screen, DoctorScreen):
+    def action_places(self) -> None:
+        """Name the places with their keys."""
+        self.push_screen(PlacesCard(self.view, self.current_mode), self._went)
+
+    async def _went(self, place: str | None) -> None:
+        if place is not None:
+            await self.switch_mode(place)
+
+    def action_interval(self, step: int) -> None:
+        """Ask for figures more or less often."""
+        at = INTERVALS_S.index(self.view.interval_s) + step
+        chosen = INTERVALS_S[max(0, min(at, len(INTERVALS_S) - 1))]
+        self.change(interval_s=chosen)
+        self.poll_anew()
+        self.notify(tr(t("Figures every {seconds} s", seconds=f"{chosen:g}")), timeout=2)
+
+    def offer_guide(self) -> None:
+        """Show the first steps, once in a life; never while a server runs."""
+        if not self.view.alive:
+            self.action_guide()
+
+    def action_guide(self) -> None:
+        """Show the first steps."""
+        self.push_screen(GuideCard(self.view), self._guided)
+
+    async def _guided(self, choice: str | None) -> None:
+        step = next_step(self.view)
+        self.do("remember", self.services.remember(guide="done"))
+        if step is None or choice is None:
             return
-        self.push_screen(DoctorScreen(lambda: self.services.checks(self.view.profile), self.clock))
+        if choice == "skip":
+            self.change(skipped=self.view.skipped | {step.id})
+            self.action_guide()
+        else:
+            await self.run_action(step.action, self)
 
     def action_help(self) -> None:
         """Explain the screen."""
         screen = self.screen
         here = screen.COMMANDS_HERE if isinstance(screen, Place) else ()
-        rows = [(self._key_of(c), c, c.when(self.view)) for c in (*here, *APP)]
+        # The places have a card of their own.
+        shown = [c for c in (*here, *APP) if not c.id.startswith("place.") or c in here]
+        rows = [(self._key_of(c), c, c.when(self.view)) for c in shown]
         about = screen.ABOUT if isinstance(screen, Place) else t("The console.")
         self.push_screen(HelpCard(self.view, about, rows))
 
     def _key_of(self, command: Command) -> str:
-        return self.get_key_display(Binding(command.keys.partition(",")[0], command.action))
+        moved = self._keymap.get(command.id) or command.keys
+        return key_name(moved.partition(",")[0])
 
     def action_leave(self) -> None:
         """Leave; with a server running, say what becomes of it."""
@@ -127,14 +165,15 @@ class Actions(App[None]):
             self.exit()
         elif choice == "stop":
             self.begin(t("Stopping"))
-            self._do("stop", self._steps(self.services.stop(), then_exit=True))
+            self.do("stop", self._steps(self.services.stop(), then_exit=True))
 
-    def _do(self, group: str, what: Coroutine[object, object, None]) -> None:
+    def do(self, group: str, what: Coroutine[object, object, None]) -> None:
+        """Run something in a worker; a second of the same group takes its place."""
         self.run_worker(what, group=group, exclusive=True, exit_on_error=False)
 
     async def _start(self, profile: EngineProfile) -> None:
         try:
-            await self.services.select(profile.name)
+            await self.services.remember(last_profile=profile.name)
             await self.services.start(profile)
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))

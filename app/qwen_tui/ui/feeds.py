@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.console import ConsoleServices
     from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.ui.state import LogBuffer, View
 
 __all__ = ["Feeds"]
 
@@ -33,8 +34,9 @@ class Feeds(App[None]):
     """The app's side of the services' streams."""
 
     services: ConsoleServices
-    remembered: str | None = None
-    """The profile that was selected when the console was last used."""
+    view: View
+    log_buffer: LogBuffer
+    read_only: bool
     _live_url: str | None = None
     _log_path: Path | None = None
 
@@ -43,6 +45,7 @@ class Feeds(App[None]):
         for name, feed in (
             ("profiles", self._read_profiles),
             ("server", self._watch_server),
+            ("control", self._watch_control),
             ("gpu", self._watch_gpus),
         ):
             self.run_worker(feed(), group=name, exclusive=True, exit_on_error=False)
@@ -52,24 +55,28 @@ class Feeds(App[None]):
         url = server.url if server.state in ANSWERING else None
         if url != self._live_url:
             self._live_url = url
-            self.workers.cancel_group(self, "live")
-            if url is not None:
-                self.run_worker(self._watch_live(url), group="live", exit_on_error=False)
+            self.poll_anew()
         if server.log_path != self._log_path and server.log_path is not None:
             self._log_path = server.log_path
-            self.log_buffer.clear()  # type: ignore[attr-defined]
+            self.log_buffer.clear()
             self.workers.cancel_group(self, "log")
             self.run_worker(self._watch_log(server.log_path), group="log", exit_on_error=False)
+
+    def poll_anew(self) -> None:
+        """Begin to poll the server's address, if there is one, at the pace of the view."""
+        self.workers.cancel_group(self, "live")
+        if self._live_url is not None:
+            self.run_worker(self._watch_live(self._live_url), group="live", exit_on_error=False)
 
     async def _read_profiles(self) -> None:
         try:
             profiles = await self.services.profiles()
-            selected = await self.services.selected()
+            settings = await self.services.settings()
             acknowledged = await self.services.acknowledged()
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))
         else:
-            self.post_message(messages.ProfilesRead(profiles, selected, acknowledged))
+            self.post_message(messages.ProfilesRead(profiles, settings, acknowledged))
 
     async def _watch_server(self) -> None:
         while True:
@@ -80,13 +87,29 @@ class Feeds(App[None]):
                 self.post_message(messages.Failed(error))
             await asyncio.sleep(AGAIN_S)
 
+    async def _watch_control(self) -> None:
+        if self.read_only:
+            self.post_message(messages.ControlChanged(controls=False, holder=None))
+            return
+        try:
+            async for controls, holder in self.services.control():
+                self.post_message(messages.ControlChanged(controls, holder))
+        except QwenTuiError as error:
+            self.post_message(messages.Failed(error))
+
+    def read_profiles(self) -> None:
+        """Read the profile folders again: something in them was changed."""
+        self.run_worker(
+            self._read_profiles(), group="profiles", exclusive=True, exit_on_error=False
+        )
+
     async def _watch_gpus(self) -> None:
         async for gpu in self.services.gpus():
             self.post_message(messages.GpuRead(gpu))
 
     async def _watch_live(self, url: str) -> None:
         try:
-            async for live in self.services.live(url):
+            async for live in self.services.live(url, self.view.interval_s):
                 self.post_message(messages.LiveSampled(live))
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))

@@ -9,11 +9,13 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+    from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui_profiles.errors import QwenTuiError
 
 __all__ = [
     "Acknowledged",
+    "ControlChanged",
     "Failed",
     "Finished",
     "GpuRead",
@@ -67,8 +69,17 @@ class ProfilesRead(Message):
     """The profile folders were read, with what was selected and seen before."""
 
     profiles: ProfileList
-    selected: str | None
+    settings: Settings
     acknowledged: frozenset[str]
+
+
+@dataclass
+class ControlChanged(Message):
+    """This console may act now, or may not any more."""
+
+    controls: bool
+    holder: int | None
+    """Pid of the console that may, where it is not this one."""
 
 
 @dataclass

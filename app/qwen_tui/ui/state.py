@@ -125,6 +125,16 @@ class View:
     said: Text | None = None
     """How the last thing that was asked for ended; stays until the next one or ``Seen``."""
     said_failed: bool = False
+    controls: bool = True
+    """Whether this console may act; another one that was first may, while this one watches."""
+    controller: int | None = None
+    """Pid of the console that acts, where it is not this one."""
+    paused: bool = False
+    interval_s: float = 1.0
+    """How often figures are asked for, in seconds."""
+    steps: frozenset[str] = frozenset()
+    """First steps that were done in this console, by the places that know."""
+    skipped: frozenset[str] = frozenset()
     log_total: int = 0
     """Lines of log so far; a change says that there is news in the buffer."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
-__all__ = ["THEMES"]
+__all__ = ["THEMES", "THEME_NAMES"]
 
 
 def _quiet_scrollbars(background: str, bar: str) -> dict[str, str]:
@@ -68,3 +68,6 @@ THEMES: tuple[Theme, ...] = (
         dark=True,
     ),
 )
+
+# The terminal's own sixteen colours, for terminals that have no more and for people who chose them.
+THEME_NAMES: tuple[str, ...] = (*(theme.name for theme in THEMES), "ansi-dark", "ansi-light")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui.ui.screens.cards import TextCard
+from qwen_tui.ui.places import PLACES
+from qwen_tui.ui.screens.cards import Card, TextCard
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.findings import Clamp
     from qwen_tui_profiles.text import Text
 
-__all__ = ["ClampCard", "HelpCard"]
+__all__ = ["ClampCard", "HelpCard", "PlacesCard"]
 
 NAME = 20
 WIDTH = 72
@@ -98,6 +100,28 @@ class HelpCard(TextCard):
             head = fit((tr(word), "bold"), 5 + NAME)
             body += hanging(head, (tr(meaning), ""))
         super().__init__(tr(t("Help")), body)
+
+
+class PlacesCard(Card[str]):
+    """The places with their keys; dismisses with the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(row.key, f"choose('{row.id}')", str(row.title), show=False) for row in PLACES
+    ]
+
+    def __init__(self, view: View, here: str) -> None:
+        body = []
+        for row in PLACES:
+            style = "bold" if row.id != here else "$foreground-muted"
+            head = Content.assemble(
+                fit((row.key, "bold $accent"), 5), fit((tr(row.title), style), NAME)
+            )
+            body += hanging(head, (tr(row.help), ""))
+        super().__init__(tr(t("Places")), body, (("1-8", t("Go there")), ("Esc", t("Back"))))
+
+    def action_choose(self, place: str) -> None:
+        """Dismiss with the place."""
+        self.dismiss(place)
 
 
 def hanging(head: Content, text: tuple[str, str]) -> list[Content]:

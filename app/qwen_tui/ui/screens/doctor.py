@@ -5,26 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.reactive import var
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
 
-from qwen_tui.ui.cells import fit, split_row
-from qwen_tui.ui.commands import DOCTOR, bindings
+from qwen_tui.ui.cells import split_row
+from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui.ui.screens.place import Place
-from qwen_tui.ui.widgets.header import Header
-from qwen_tui.ui.widgets.keybar import KeyBar
+from qwen_tui.ui.screens.place import BACK, Kit, Place
+from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
 from qwen_tui_diagnostics.result import CheckResult, Status
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import Iterable
 
-    from textual.app import ComposeResult
+    from textual.widget import Widget
 
     from qwen_tui_profiles.text import Text
 
@@ -39,10 +35,40 @@ STYLES = {
 }
 REDRAW_S = 0.1
 
+DOCTOR = (
+    Command("doctor.again", "r", "again", t("Run again"), t("Run all checks again."), rank=10),
+    Command(
+        "doctor.one",
+        "e",
+        "one",
+        t("This one"),
+        t("Run only the check under the cursor again."),
+        rank=11,
+    ),
+    Command(
+        "doctor.bad",
+        "f",
+        "filter",
+        t("Problems"),
+        t("Show only failures and warnings, or everything."),
+        rank=12,
+    ),
+    Command(
+        "doctor.copy",
+        "y",
+        "copy",
+        t("Copy fix"),
+        t("Copy the commands of the remedy to the clipboard; nothing is run."),
+        rank=13,
+    ),
+    BACK,
+)
+
 
 class DoctorScreen(Place):
     """Runs the checks when it opens; the list is there at once and fills as results come."""
 
+    ID = "doctor"
     ABOUT = t(
         "What this machine has and what the selected profile needs. A check that could not be "
         "made is SKIP with its reason, never OK. The pane shows what was seen, what was expected "
@@ -50,61 +76,83 @@ class DoctorScreen(Place):
     )
     BINDINGS = bindings(DOCTOR)
     COMMANDS_HERE = DOCTOR
+    AUTO_FOCUS = "OptionList"
 
     running: var[bool] = var(False)
 
-    def __init__(
-        self, run: Callable[[], AsyncIterator[CheckResult]], clock: Callable[[], float]
-    ) -> None:
-        super().__init__(id="doctor")
-        self._run = run
-        self._clock = clock
-        self._results: list[CheckResult] = []
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._results: dict[str, CheckResult] = {}
         self._only_bad = False
         self._error: QwenTuiError | None = None
+        self._judged: str | None = None
 
-    def compose(self) -> ComposeResult:
-        """Lay out list and detail pane."""
-        yield Header(self._clock).data_bind(DoctorScreen.view)
-        with Container(id="checks"):
-            yield OptionList(id="list")
-            with VerticalScroll(id="detail", can_focus=False):
-                yield Static(id="detail-text")
-        yield KeyBar().data_bind(DoctorScreen.view)
+    def content(self) -> Iterable[Widget]:
+        """Yield list and pane."""
+        yield ListDetail()
 
     def on_mount(self) -> None:
-        """Name the panes and start."""
-        self.query_one("#detail").border_title = tr(t("Detail"))
+        """Start."""
         self.action_again()
 
+    def on_screen_resume(self) -> None:
+        """Judge again when another profile is in question."""
+        if self._judged is not None and self._judged != self._profile_name():
+            self.action_again()
+
+    def _profile_name(self) -> str:
+        profile = self._app_view().profile
+        return "" if profile is None else profile.name
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only one run at a time."""
-        if action == "again" and self.running:
+        """Only one run at a time; copying needs something to copy."""
+        if action in {"again", "one"} and self.running:
+            return False
+        if action == "copy" and not self._commands():
             return False
         return super().check_action(action, parameters)
 
     def action_again(self) -> None:
         """Run every check."""
-        self._results, self._error = [], None
-        self.running = True
-        self.refresh_bindings()
-        self._collect()
+        self._results = {}
+        self._judged = self._profile_name()
+        self._run(())
+
+    def action_one(self) -> None:
+        """Run the check under the cursor."""
+        row = self.query_one(ListDetail).current
+        if row is not None:
+            self._run((row,))
 
     def action_filter(self) -> None:
         """Show problems only, or everything."""
         self._only_bad = not self._only_bad
         self._redraw()
 
-    def action_back(self) -> None:
-        """Leave the screen."""
-        self.app.pop_screen()
+    def action_copy(self) -> None:
+        """Copy the remedy's commands."""
+        commands = self._commands()
+        self.app.copy_to_clipboard("\n".join(commands))
+        self.notify(tr(t("Copied: {what}", what=commands[0])), markup=False)
+
+    def _commands(self) -> tuple[str, ...]:
+        if not self.is_mounted:
+            return ()
+        result = self._results.get(self.query_one(ListDetail).current or "")
+        return () if result is None or result.remedy is None else result.remedy.commands
+
+    def _run(self, only: tuple[str, ...]) -> None:
+        self._error = None
+        self.running = True
+        self.refresh_bindings()
+        self._collect(only)
 
     @work(group="doctor", exclusive=True, exit_on_error=False)
-    async def _collect(self) -> None:
+    async def _collect(self, only: tuple[str, ...]) -> None:
         timer = self.set_interval(REDRAW_S, self._redraw)
         try:
-            async for result in self._run():
-                self._results.append(result)
+            async for result in self.kit.services.checks(self._app_view().profile, only):
+                self._results[result.id] = result
         except QwenTuiError as error:
             self._error = error
         finally:
@@ -115,40 +163,35 @@ class DoctorScreen(Place):
                 self._redraw()
 
     def _shown(self) -> list[CheckResult]:
-        groups = list(dict.fromkeys(r.group for r in self._results))
+        results = list(self._results.values())
+        groups = list(dict.fromkeys(r.group for r in results))
         wanted = [
             r
-            for r in self._results
+            for r in results
             if not self._only_bad or (r.status in {Status.FAIL, Status.WARN} and r.counted)
         ]
         return sorted(wanted, key=lambda r: (groups.index(r.group), ORDER[r.status], r.id))
 
     def _redraw(self) -> None:
-        listing = self.query_one(OptionList)
-        at = listing.highlighted
-        held = None if at is None else listing.get_option_at_index(at).id
-        shown = self._shown()
-        width = max(20, listing.scrollable_content_region.width - 2)  # an option's own padding
-        listing.set_options([Option(check_row(r, width), r.id) for r in shown])
-        ids = [r.id for r in shown]
-        if ids:
-            listing.highlighted = ids.index(held) if held in ids else 0
-        listing.border_title = verdict_line(self._results, running=self.running)
+        listing = self.query_one(ListDetail)
+        width = listing.row_width
+        listing.set_rows([ListRow(r.id, check_row(r, width)) for r in self._shown()])
+        listing.listing.border_title = verdict_line(
+            list(self._results.values()), running=self.running
+        )
         if self._error is not None:
-            self._detail([Content.styled(tr(self._error.message), "bold $error")])
+            listing.set_detail([Content.styled(tr(self._error.message), "bold $error")])
 
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)
 
-    @on(OptionList.OptionHighlighted)
-    def _show(self, event: OptionList.OptionHighlighted) -> None:
-        result = next((r for r in self._results if r.id == event.option.id), None)
+    @on(ListDetail.Shown)
+    def _show(self, event: ListDetail.Shown) -> None:
+        result = self._results.get(event.row)
         if result is not None:
-            self._detail(check_lines(result))
-
-    def _detail(self, lines: Iterable[Content]) -> None:
-        self.query_one("#detail-text", Static).update(Content("\n").join(lines))
+            self.query_one(ListDetail).set_detail(check_lines(result))
+        self.refresh_bindings()
 
 
 def status_mark(status: Status) -> tuple[str, str]:
@@ -211,7 +254,5 @@ def verdict_line(results: list[CheckResult], *, running: bool) -> Content:
     for status in (Status.FAIL, Status.WARN, Status.OK, Status.SKIP):
         number = sum(r.status is status for r in counted)
         if number:
-            parts.append(
-                fit((f"{number} {status.value}", STYLES[status]), len(f"{number} {status.value}"))
-            )
+            parts.append(Content.styled(f"{number} {status.value}", STYLES[status]))
     return Content("  ").join(parts)

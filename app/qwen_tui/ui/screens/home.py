@@ -8,7 +8,7 @@ from textual import on
 from textual.containers import Container
 
 from qwen_tui.services.snapshots import ServerState
-from qwen_tui.ui.commands import HOME, bindings
+from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.messages import Acknowledged
 from qwen_tui.ui.screens.details import ClampCard
 from qwen_tui.ui.screens.place import Place
@@ -16,19 +16,15 @@ from qwen_tui.ui.state import View, clamp_key
 from qwen_tui.ui.widgets.asked_got import AskedGotPanel
 from qwen_tui.ui.widgets.boot import BootPanel
 from qwen_tui.ui.widgets.gpu import GpuPanel
-from qwen_tui.ui.widgets.header import Header, Notice
-from qwen_tui.ui.widgets.keybar import KeyBar
 from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui.ui.widgets.log import LogPanel
 from qwen_tui.ui.widgets.rest import EndedPanel, LaunchPanel
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
-    from textual.app import ComposeResult
-
-    from qwen_tui.ui.state import LogBuffer
+    from textual.widget import Widget
 
 __all__ = ["HomeScreen"]
 
@@ -43,37 +39,50 @@ STAGES = {
 }
 
 
+HOME = (
+    Command(
+        "clamps.acknowledge",
+        "a",
+        "acknowledge",
+        t("Seen"),
+        t("Mark as seen what differs between asked and got, and how the last server ended."),
+        lambda view: bool(view.unseen) or view.ended or view.said is not None,
+        rank=15,
+    ),
+    Command(
+        "log.follow",
+        "f,end",
+        "follow",
+        t("Follow"),
+        t("Go to the end of the log and follow it."),
+        footer=False,
+    ),
+)
+
+
 class HomeScreen(Place):
     """One server, whole, at a glance."""
 
+    ID = "home"
     ABOUT = t(
         "The server that you run: what it is, what you asked for and what you got, what it does "
         "now, the GPU, and the engine's log. Tab goes from panel to panel; Enter opens a row."
     )
     BINDINGS = bindings(HOME)
     COMMANDS_HERE = HOME
-    AUTO_FOCUS = ""
 
-    def __init__(self, log: LogBuffer, clock: Callable[[], float]) -> None:
-        super().__init__(id="home")
-        self._log = log
-        self._clock = clock
-
-    def compose(self) -> ComposeResult:
-        """Lay out the panels; the style sheet places them for each size."""
-        yield Header(self._clock).data_bind(HomeScreen.view)
-        yield Notice().data_bind(HomeScreen.view)
+    def content(self) -> Iterable[Widget]:
+        """Yield the panels; the style sheet places them for each size."""
         with Container(id="body"):
             with Container(id="facts"):
-                yield AskedGotPanel(id="asked").data_bind(HomeScreen.view)
-                yield LaunchPanel(id="rest").data_bind(HomeScreen.view)
-                yield BootPanel(self._clock).data_bind(HomeScreen.view)
-                yield LivePanel(id="live").data_bind(HomeScreen.view)
-                yield EndedPanel(id="ended").data_bind(HomeScreen.view)
+                yield AskedGotPanel(id="asked").data_bind(Place.view)
+                yield LaunchPanel(id="rest").data_bind(Place.view)
+                yield BootPanel(self.kit.clock).data_bind(Place.view)
+                yield LivePanel(id="live").data_bind(Place.view)
+                yield EndedPanel(id="ended").data_bind(Place.view)
             with Container(id="tail"):
-                yield GpuPanel(id="gpu").data_bind(HomeScreen.view)
-                yield LogPanel(self._log).data_bind(HomeScreen.view)
-        yield KeyBar().data_bind(HomeScreen.view)
+                yield GpuPanel(id="gpu").data_bind(Place.view)
+                yield LogPanel(self.kit.log).data_bind(Place.view)
 
     def on_mount(self) -> None:
         """Show the stage of the first view."""

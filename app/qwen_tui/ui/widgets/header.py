@@ -12,6 +12,7 @@ from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, split_row
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.places import PLACES, place_row
 from qwen_tui.ui.state import View
 from qwen_tui.ui.words import engine_words, state_mark, state_style
 from qwen_tui_profiles.text import t, tr
@@ -19,7 +20,9 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Header", "Notice", "header_line", "notice_line"]
+    from textual import events
+
+__all__ = ["Header", "Notice", "Tabs", "header_line", "notice_line"]
 
 
 class Header(Widget):
@@ -37,8 +40,9 @@ class Header(Widget):
 
     view: var[View] = var(View, init=False)
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, place: str, clock: Callable[[], float]) -> None:
         super().__init__()
+        self._place = place_row(place)
         self._clock = clock
 
     def on_mount(self) -> None:
@@ -51,16 +55,20 @@ class Header(Widget):
 
     def watch_view(self, old: View, new: View) -> None:
         """Draw again when the server or the selection is another one."""
-        if old.server is not new.server or old.selected is not new.selected:
+        if any(
+            getattr(old, name) is not getattr(new, name)
+            for name in ("server", "selected", "paused", "controls", "server_known")
+        ):
             self.refresh()
 
     def render(self) -> Content:
         """Return the line."""
-        return header_line(self.view, self.content_size.width, self._clock())
+        place = f"{self._place.key} {tr(self._place.title)}"
+        return header_line(self.view, self.content_size.width, self._clock(), place)
 
 
-def header_line(view: View, width: int, now: float) -> Content:
-    """Return the header in ``width`` cells; the product's name gives way first."""
+def header_line(view: View, width: int, now: float, place: str) -> Content:
+    """Return the header in ``width`` cells; the address gives way first, then the place."""
     state = Content.assemble(
         (state_mark(view.server.state), f"bold {state_style(view.server.state)}")
     )
@@ -68,21 +76,33 @@ def header_line(view: View, width: int, now: float) -> Content:
         state = Content.assemble(state, " ", figures.duration(now - view.server.started))
     if not view.server_known:
         state = Content.styled(figures.plain(None), "$foreground-muted")
+    tags = _tags(view)
+    if tags.plain:
+        state = Content.assemble(tags, "  ", state)
     profile = view.server.profile if view.alive else view.selected and view.selected.name
     if view.alive and profile is None and view.server.attached:
         profile = tr(t("attached"))
     engine_style = "bold $warning" if view.simulated else ""
     parts: list[tuple[int, Content]] = [
-        (3, Content.styled("qwen-tui", "$foreground-muted")),
+        (2, Content.styled(place, "$foreground-muted")),
         (0, Content.styled(figures.plain(profile), "bold")),
         (1, Content.styled(engine_words(view), engine_style)),
-        (2, Content.styled(_address(view), "")),
+        (3, Content.styled(_address(view), "")),
     ]
     shown = [(rank, part) for rank, part in parts if part.plain]
     room = width - state.cell_length - 1
     while len(shown) > 1 and _length(shown) > room:
         shown.remove(max(shown, key=lambda item: item[0]))
     return split_row(fit(Content("  ").join(p for _, p in shown), room), state, width)
+
+
+def _tags(view: View) -> Content:
+    tags = []
+    if view.paused:
+        tags.append(Content.styled(tr(t("PAUSED")), "bold $warning"))
+    if not view.controls:
+        tags.append(Content.styled(tr(t("READ-ONLY")), "bold $warning"))
+    return Content("  ").join(tags)
 
 
 def _length(parts: list[tuple[int, Content]]) -> int:
@@ -92,6 +112,48 @@ def _length(parts: list[tuple[int, Content]]) -> int:
 def _address(view: View) -> str:
     url = view.server.url if view.alive else view.selected and view.selected.url
     return "" if not url else url.removeprefix("http://").rstrip("/")
+
+
+class Tabs(Widget):
+    """The places with their keys; only where there are lines to spare."""
+
+    DEFAULT_CSS = """
+    Tabs {
+        height: 1;
+        padding: 0 1;
+        display: none;
+        text-wrap: nowrap;
+        background: $surface;
+    }
+    .-tall Tabs { display: block; }
+    """
+
+    view: var[View] = var(View, init=False)
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self._place = place
+
+    def render(self) -> Content:
+        """Return the line."""
+        return Content("  ").join(
+            Content.assemble(
+                (row.key, "bold $accent"),
+                " ",
+                (tr(row.title), "bold" if row.id == self._place else "$foreground-muted"),
+            )
+            for row in PLACES
+        )
+
+    async def on_click(self, event: events.Click) -> None:
+        """Go to the place under the pointer."""
+        start = self.gutter.left
+        for row in PLACES:
+            end = start + Content(f"{row.key} {tr(row.title)}").cell_length
+            if start <= event.x < end:
+                await self.app.run_action(f"go('{row.id}')", self.app)
+                return
+            start = end + 2
 
 
 class Notice(Widget):
@@ -115,7 +177,7 @@ class Notice(Widget):
         """Show or hide the line."""
         if any(
             getattr(old, name) is not getattr(new, name)
-            for name in ("server", "busy", "said", "selected_why")
+            for name in ("server", "busy", "said", "selected_why", "controls", "controller")
         ):
             self.set_class(bool(notice_line(new).plain), "-shown")
             self.refresh(layout=True)
@@ -135,6 +197,9 @@ def notice_line(view: View) -> Content:
             (f"{marks.fail} ", "bold $error") if view.said_failed else (f"{marks.ok} ", "$success")
         )
         return Content.assemble(mark, tr(view.said))
+    if not view.controls:
+        who = t("pid {pid}", pid=view.controller) if view.controller else t("another console")
+        return Content.assemble(("i ", "$accent"), tr(t("Read-only: {who} controls.", who=who)))
     if (
         not view.alive
         and view.server.state is ServerState.STOPPED

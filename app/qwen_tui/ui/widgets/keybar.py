@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.reactive import var
 from textual.widget import Widget
 
-from qwen_tui.ui.commands import by_id
+from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.state import View
 from qwen_tui_profiles.text import tr
 
@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 
     from qwen_tui.ui.commands import Command
 
-__all__ = ["KeyBar", "key_line"]
+__all__ = ["KeyBar", "key_line", "key_name"]
 
 KEEP_RANK = 90
+GAP = "  "
+NAMES = {"escape": "Esc", "question_mark": "?", "space": "Space", "minus": "-", "plus": "+"}
+
+
+def key_name(key: str) -> str:
+    """Return a key as a person writes it."""
+    return NAMES.get(key) or key.replace("ctrl+", "^").replace("enter", "Enter")
 
 
 class KeyBar(Widget):
@@ -51,13 +58,14 @@ class KeyBar(Widget):
         return key_line(self._active(), self.view, self.content_size.width)
 
     def _active(self) -> list[tuple[str, Command]]:
-        known = by_id()
+        here: tuple[Command, ...] = getattr(self.screen, "COMMANDS_HERE", ())
+        known = {c.id: c for c in (*APP, *here)}
         out: dict[str, tuple[str, Command]] = {}
         for active in self.screen.active_bindings.values():
             command = known.get(active.binding.id or "")
             if command is None or not command.footer or not active.enabled:
                 continue
-            key = self.app.get_key_display(active.binding)
+            key = key_name(active.binding.key)
             if command.id not in out or len(key) < len(out[command.id][0]):
                 out[command.id] = (key, command)
         return sorted(out.values(), key=lambda item: item[1].rank)
@@ -78,9 +86,6 @@ class KeyBar(Widget):
             if active.binding.id == command.id:
                 return active.node
         return self.screen
-
-
-GAP = "  "
 
 
 def fitting(active: list[tuple[str, Command]], view: View, width: int) -> list[tuple[str, Command]]:

@@ -1,53 +1,97 @@
-"""The engine's log: follows while at its end, holds still while somebody reads further up."""
+"""The engine's log: follows while at its end, holds still while somebody reads further up.
+
+Only the lines on the screen are drawn, so that a stream of thousands of lines a second costs what
+sixty lines cost.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
+from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Size
 from textual.reactive import var
-from textual.widgets import Log
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
 
+from qwen_tui.ui.logkinds import kind_of, without_date
 from qwen_tui.ui.state import View
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.selection import Selection
+
     from qwen_tui.ui.state import LogBuffer
 
-__all__ = ["LogPanel"]
+__all__ = ["LogPanel", "LogView"]
+
+KEPT = 5000
+"""Lines that a view keeps, as many as the buffer."""
 
 
-class LogPanel(Log):
-    """Shows a :class:`~qwen_tui.ui.state.LogBuffer`; takes new lines only while at the end.
+class LogView(ScrollView, can_focus=True):
+    """Shows a :class:`~qwen_tui.ui.state.LogBuffer`, whole or filtered.
 
-    ``Log`` would slide under a reader when old lines are pruned, so new lines wait in the buffer
-    until the reader comes back to the end.
+    While the reader is not at the end, new lines wait in the buffer: a view that moved under the
+    eyes could not be read.
     """
 
     DEFAULT_CSS = """
-    LogPanel {
+    LogView {
         border: round $panel-lighten-2;
-        border-title-color: $text;
+        border-title-color: $foreground;
         border-subtitle-color: $foreground-muted;
-        &.-held { border-subtitle-color: $warning; }
         padding: 0 1;
         background: transparent;
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 0;
+        overflow-x: auto;
+        overflow-y: auto;
         &:focus { border: round $accent; }
+        &.-held { border-subtitle-color: $warning; }
     }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_up", "Up", show=False),
+        Binding("down,j", "scroll_down", "Down", show=False),
+        Binding("left", "scroll_left", "Left", show=False),
+        Binding("right", "scroll_right", "Right", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+        Binding("home", "scroll_home", "Top", show=False),
+    ]
+    ALLOW_SELECT = True
 
     view: var[View] = var(View, init=False)
 
-    def __init__(self, buffer: LogBuffer) -> None:
-        super().__init__(highlight=False, max_lines=5000, auto_scroll=True, id="log")
+    def __init__(
+        self,
+        buffer: LogBuffer,
+        *,
+        title: str,
+        name: str,
+        accept: Callable[[str], bool] = lambda _: True,
+        shape: Callable[[str], str] = lambda line: line,
+    ) -> None:
+        super().__init__(id=name)
+        self.border_title = Content(title)
         self._buffer = buffer
+        self._accept = accept
+        self._shape = shape
         self._epoch = buffer.epoch
         self._taken = 0
-        self._following = True
-        self.border_title = tr(t("Log, without polls"))
+        self._rows: list[str] = []
+        self._longest = 0
+        self.following = True
+        self.needle = ""
+        """Text that is marked wherever it stands."""
+        self.marked: int | None = None
+        """Row that the last search found."""
 
     def on_mount(self) -> None:
         """Show what is there already."""
@@ -65,15 +109,20 @@ class LogPanel(Log):
             return
         # A panel that grows moves its view too, but then the old place does not exist any more.
         if new_value < old_value <= self.max_scroll_y:
-            self._following = False
-        elif not self._following and self.is_vertical_scroll_end:
-            self._following = True
+            self.following = False
+        elif not self.following and self.is_vertical_scroll_end:
+            self.following = True
             self.call_after_refresh(self.take)
 
     def on_resize(self) -> None:
         """Stay at the end when the panel changes its height."""
-        if self._following:
+        if self.following:
             self._to_end()
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines that are shown, as far as they are kept."""
+        return self._rows
 
     @property
     def waiting(self) -> int:
@@ -83,20 +132,64 @@ class LogPanel(Log):
     def take(self) -> None:
         """Append what is new, unless somebody reads further up."""
         if self._epoch != self._buffer.epoch:
-            self.clear()
-            self._epoch, self._taken, self._following = self._buffer.epoch, 0, True
-        if self.waiting > 0 and self._following:
-            lines = self._buffer.since(self._taken)
+            self._epoch = self._buffer.epoch
+            self.restart()
+        if self.waiting > 0 and self.following:
+            self._append(self._buffer.since(self._taken))
             self._taken = self._buffer.total
-            self.write_lines(without_date(line) for line in lines if not is_poll(line))
             self._to_end()
         self._say_waiting()
 
+    def show_only(self, accept: Callable[[str], bool]) -> None:
+        """Change the filter and show what it accepts."""
+        self._accept = accept
+        self.restart()
+        self.take()
+        self.refresh()
+
+    def restart(self) -> None:
+        """Forget what is shown; :meth:`take` shows the buffer again."""
+        self._rows, self._longest, self._taken, self.marked = [], 0, 0, None
+        self.following = True
+        self.virtual_size = Size(0, 0)
+
     def follow(self) -> None:
         """Go to the end and follow from there."""
-        self._following = True
+        self.following = True
         self.take()
         self._to_end()
+
+    def find(self, needle: str, step: int) -> bool:
+        """Go to the next row (``step`` 1) or the previous one (-1) that holds ``needle``."""
+        self.needle = needle
+        wanted = needle.casefold()
+        start = self._first_row(step) if self.marked is None else self.marked + step
+        order = range(start, len(self._rows)) if step > 0 else range(start, -1, -1)
+        found = next((n for n in order if wanted in self._rows[n].casefold()), None)
+        if found is not None:
+            self.go_to(found)
+        self.refresh()
+        return found is not None
+
+    def go_to(self, row: int) -> None:
+        """Mark a row and bring it into the middle."""
+        self.marked = row
+        self.following = False
+        self.scroll_to(y=max(0, row - self.size.height // 2), animate=False, immediate=True)
+        self.refresh()
+
+    def _first_row(self, step: int) -> int:
+        top = round(self.scroll_y)
+        return top if step > 0 else min(top + self.size.height, len(self._rows)) - 1
+
+    def _append(self, lines: list[str]) -> None:
+        new = [self._shape(line) for line in lines if self._accept(line)]
+        self._rows += new
+        if len(self._rows) > KEPT:
+            del self._rows[: len(self._rows) - KEPT]
+        self._longest = max([self._longest, *(_width(line) for line in new)])
+        self.virtual_size = Size(self._longest, len(self._rows))
+        self.refresh()
 
     def _to_end(self) -> None:
         self.scroll_end(animate=False, immediate=True, x_axis=False)
@@ -108,16 +201,51 @@ class LogPanel(Log):
             text = tr(t("+{count} lines, f follows", count=f"{self.waiting:,}"))
         self.border_subtitle = Content(text)
 
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the screen."""
+        across, down = self.scroll_offset
+        row, width = down + y, self.size.width
+        if row >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        content = self._content(row)
+        strip = Visual.to_strips(self, content, max(content.cell_length, 1), 1, self.visual_style)[
+            0
+        ]
+        return strip.crop_extend(across, across + width, self.rich_style).apply_offsets(across, row)
 
-_POLL = re.compile(r'"GET /(?:metrics|server_info|get_server_info|v1/models|health)[ ?]')
-_DATE = re.compile(r"^\[\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)(?:\.\d+)?([^\]]*)\] ")
+    def _content(self, row: int) -> Content:
+        line = self._rows[row]
+        content = Content.styled(line, kind_of(line).style)
+        if self.needle:
+            wanted, folded = self.needle.casefold(), line.casefold()
+            # A folding that changes the length would put the mark elsewhere: then there is none.
+            at = folded.find(wanted) if len(folded) == len(line) else -1
+            while at >= 0:
+                content = content.stylize("reverse", at, at + len(wanted))
+                at = folded.find(wanted, at + len(wanted))
+        return content.stylize("bold underline") if row == self.marked else content
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return what the mouse selected."""
+        return selection.extract("\n".join(self._rows)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        self.refresh()
 
 
-def is_poll(line: str) -> bool:
-    """Whether a line only says that somebody (mostly this console) looked at the engine's state."""
-    return _POLL.search(line) is not None
+class LogPanel(LogView):
+    """The log on the main screen: short times, and no lines about this console's own polls."""
+
+    def __init__(self, buffer: LogBuffer) -> None:
+        super().__init__(
+            buffer,
+            title=tr(t("Log, without polls")),
+            name="log",
+            accept=lambda line: kind_of(line).id != "poll",
+            shape=without_date,
+        )
 
 
-def without_date(line: str) -> str:
-    """Return an engine's line with the time of day alone: the date costs eleven columns a line."""
-    return _DATE.sub(r"\1\2 ", line)
+def _width(line: str) -> int:
+    return len(line) if line.isascii() else cell_len(line)

@@ -1,0 +1,132 @@
+"""What happens to the view when a fact arrives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import App
+
+from qwen_tui.ui import messages
+from qwen_tui.ui.feeds import ANSWERING
+from qwen_tui.ui.selection import choose
+from qwen_tui.ui.state import Series, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qwen_tui.services.console import ConsoleServices
+    from qwen_tui.services.settings import Settings
+    from qwen_tui.services.snapshots import LiveSnapshot, ServerSnapshot
+    from qwen_tui.ui.state import LogBuffer
+
+__all__ = ["Facts"]
+
+
+class Facts(App[None]):
+    """The app's handlers of facts; each replaces the view, none touches a widget."""
+
+    services: ConsoleServices
+    view: View
+    clock: Callable[[], float]
+    log_buffer: LogBuffer
+    apply_settings: Callable[[Settings], None]
+    follow_server: Callable[[ServerSnapshot], None]
+    offer_guide: Callable[[], None]
+    _settings: Settings | None = None
+    _held: LiveSnapshot | None = None
+    """The newest figures while the view is paused."""
+
+    def change(self, **changes: object) -> None:
+        """Replace the view."""
+        self.view = self.view.but(**changes)
+
+    @on(messages.ServerChanged)
+    def _server_changed(self, event: messages.ServerChanged) -> None:
+        changes: dict[str, object] = {"server": event.server, "server_known": True}
+        if event.server.state not in ANSWERING or event.server.pid != self.view.server.pid:
+            changes.update(live=None, series=Series(), probe=None, probe_at=None, paused=False)
+        self.change(**changes)
+        self.follow_server(event.server)
+
+    @on(messages.LiveSampled)
+    def _live_sampled(self, event: messages.LiveSampled) -> None:
+        if self.view.server.state not in ANSWERING:
+            return
+        self.view.series.add(event.live)
+        if self.view.paused:
+            self._held = event.live
+        else:
+            self.change(live=event.live)
+
+    @on(messages.GpuRead)
+    def _gpu_read(self, event: messages.GpuRead) -> None:
+        if not self.view.paused:
+            self.change(gpu=event.gpu)
+        self._select_first()
+
+    @on(messages.LogGrew)
+    def _log_grew(self, event: messages.LogGrew) -> None:
+        self.log_buffer.add(event.chunk)
+        if not self.view.paused:
+            self.change(log_total=self.log_buffer.total)
+
+    def action_pause(self) -> None:
+        """Hold what is shown still, or go on."""
+        paused = not self.view.paused
+        changes: dict[str, object] = {"paused": paused}
+        if not paused:
+            changes["log_total"] = self.log_buffer.total
+            if self._held is not None:
+                changes["live"] = self._held
+        self._held = None
+        self.change(**changes)
+
+    @on(messages.ControlChanged)
+    def _control_changed(self, event: messages.ControlChanged) -> None:
+        self.change(controls=event.controls, controller=event.holder)
+
+    @on(messages.ProfilesRead)
+    def _profiles_read(self, event: messages.ProfilesRead) -> None:
+        first = self._settings is None
+        self._settings = event.settings
+        selected = self.view.selected
+        if selected is not None:  # the file may have changed
+            selected = event.profiles.find(selected.name)
+        self.change(profiles=event.profiles, acknowledged=event.acknowledged, selected=selected)
+        if first:
+            self.apply_settings(event.settings)
+            if event.settings.guide is None:
+                self.offer_guide()
+        self._select_first()
+
+    def _select_first(self) -> None:
+        """Select a profile once profiles and GPU are known, unless the user was faster."""
+        view = self.view
+        if view.selected is None and view.gpu.known and view.profiles.profiles:
+            last = None if self._settings is None else self._settings.last_profile
+            profile, why = choose(view.profiles, view.gpu, last)
+            self.change(selected=profile, selected_why=why)
+
+    @on(messages.Acknowledged)
+    async def _acknowledged(self, event: messages.Acknowledged) -> None:
+        self.change(acknowledged=self.view.acknowledged | event.keys, said=None)
+        await self.services.acknowledge(event.keys)
+
+    @on(messages.Probed)
+    def _probed(self, event: messages.Probed) -> None:
+        self.change(probe=event.result, probe_at=self.clock(), busy=None)
+
+    @on(messages.Progressed)
+    def _progressed(self, event: messages.Progressed) -> None:
+        progress = event.progress
+        if progress.done:
+            self.change(busy=None, said=progress.text, said_failed=progress.failed)
+        else:
+            self.change(busy=progress.text)
+
+    @on(messages.Finished)
+    def _finished(self, event: messages.Finished) -> None:
+        self.change(busy=None)
+        if event.then_exit:
+            self.exit()

@@ -1,0 +1,66 @@
+"""How the console looks and speaks: theme, marks, language, keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from qwen_tui.ui.glyphs import ASCII, UNICODE, use_glyphs
+from qwen_tui.ui.themes import THEME_NAMES
+from qwen_tui_profiles.text import set_language, t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from qwen_tui.services.console import ConsoleServices
+    from qwen_tui.services.settings import Settings
+
+__all__ = ["Looks"]
+
+LANGUAGES = ("en", "zh_CN")
+
+
+class Looks(App[None]):
+    """Settings of the eye: applied at once, remembered in the settings file."""
+
+    services: ConsoleServices
+    do: Callable[[str, Coroutine[object, object, None]], None]
+    language: str = "en"
+
+    def apply_settings(self, settings: Settings) -> None:
+        """Use what the user chose before; a theme that is not there any more counts as none."""
+        if settings.theme in THEME_NAMES:
+            self.theme = settings.theme
+        if settings.marks is not None:
+            use_glyphs(ASCII if settings.marks == "ascii" else UNICODE)
+        if settings.keys:
+            self.set_keymap(dict(settings.keys))
+        if settings.language is not None and settings.language != self.language:
+            self._speak(settings.language)
+
+    def action_theme(self) -> None:
+        """Change to the next theme."""
+        names = list(THEME_NAMES)
+        at = names.index(self.theme) if self.theme in names else -1
+        self.choose_theme(names[(at + 1) % len(names)])
+
+    def choose_theme(self, name: str) -> None:
+        """Change to a theme and remember it."""
+        self.theme = name
+        self.notify(tr(t("Theme: {name}", name=name)), timeout=2, markup=False)
+        self.do("remember", self.services.remember(theme=name))
+
+    def action_language(self) -> None:
+        """Change to the next language and remember it."""
+        tag = LANGUAGES[(LANGUAGES.index(self.language) + 1) % len(LANGUAGES)]
+        self._speak(tag)
+        self.do("remember", self.services.remember(language=tag))
+
+    def _speak(self, tag: str) -> None:
+        """Use a language and draw every screen anew in it."""
+        if not set_language(tag):
+            self.notify(tr(t("There is no catalogue for {tag}.", tag=tag)), markup=False)
+        self.language = tag if tag in LANGUAGES else "en"
+        for screen in self.screen_stack:
+            screen.refresh(recompose=True)

@@ -1,0 +1,61 @@
+"""What the command palette finds: every command that can act now, profiles and themes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from qwen_tui.ui.app_commands import APP
+from qwen_tui.ui.themes import THEME_NAMES
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from textual.dom import DOMNode
+
+    from qwen_tui.ui.app import ConsoleApp
+    from qwen_tui.ui.commands import Command
+
+    Entry = tuple[str, Callable[[], object], str]
+
+__all__ = ["ConsoleProvider"]
+
+
+class ConsoleProvider(Provider):
+    """Entries from the same definitions that footer and help are made of."""
+
+    async def discover(self) -> Hits:
+        """Offer everything before a letter was typed."""
+        for title, run, help_text in self._entries():
+            yield DiscoveryHit(title, run, help=help_text)
+
+    async def search(self, query: str) -> Hits:
+        """Offer what matches."""
+        matcher = self.matcher(query)
+        for title, run, help_text in self._entries():
+            score = matcher.match(f"{title} {help_text}")
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), run, help=help_text)
+
+    def _entries(self) -> Iterator[Entry]:
+        app = cast("ConsoleApp", self.app)
+        here: tuple[Command, ...] = getattr(self.screen, "COMMANDS_HERE", ())
+        for commands, node in ((here, self.screen), (APP, app)):
+            for command in commands:
+                if command.when(app.view) and command.id != "palette":
+                    yield self._command(command, node)
+        for name in THEME_NAMES:
+            title = tr(t("Theme: {name}", name=name))
+            yield title, partial(app.choose_theme, name), tr(t("Use these colours."))
+        if app.check_action("pick", ()):
+            for profile in app.view.profiles.profiles:
+                title = tr(t("Select {profile}", profile=profile.name))
+                yield title, partial(app.picked, profile.name), profile.title
+
+    def _command(self, command: Command, node: DOMNode) -> Entry:
+        app = cast("ConsoleApp", self.app)
+        title = tr(command.name(app.view))
+        return title, partial(app.run_action, command.action, node), tr(command.help)

@@ -1,0 +1,127 @@
+"""A list with a pane that explains the row under the cursor; several places are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from textual.app import ComposeResult
+
+__all__ = ["ListDetail", "ListRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """One row: what it is called by the program, and what it shows."""
+
+    id: str
+    line: Content
+    disabled: bool = False
+    """A heading: the cursor passes over it."""
+
+
+class ListDetail(Container):
+    """List above or beside detail, as wide as the terminal allows."""
+
+    DEFAULT_CSS = """
+    ListDetail { height: 1fr; layout: vertical; }
+    ListDetail > OptionList {
+        height: 1fr; border: round $panel-lighten-2; padding: 0; background: transparent;
+        scrollbar-size-vertical: 1; border-title-color: $foreground;
+        border-subtitle-color: $foreground-muted;
+        &:focus { border: round $accent; }
+    }
+    ListDetail > VerticalScroll {
+        height: 9; border: round $panel-lighten-2; padding: 0 1; scrollbar-size-vertical: 1;
+        border-title-color: $foreground; border-subtitle-color: $foreground-muted;
+        &:focus { border: round $accent; }
+    }
+    ListDetail > VerticalScroll > Static { height: auto; }
+    .-tall ListDetail > VerticalScroll { height: 14; }
+    .-wide ListDetail { layout: horizontal; }
+    .-wide ListDetail > OptionList { width: 3fr; height: 100%; }
+    .-wide ListDetail > VerticalScroll { width: 2fr; height: 100%; }
+    """
+
+    @dataclass
+    class Shown(Message):
+        """The cursor is on another row."""
+
+        row: str
+
+    @dataclass
+    class Chosen(Message):
+        """Enter was pressed on a row."""
+
+        row: str
+
+    def compose(self) -> ComposeResult:
+        """Lay out list and pane."""
+        yield OptionList()
+        with VerticalScroll(can_focus=True):
+            yield Static()
+
+    @property
+    def listing(self) -> OptionList:
+        """The list."""
+        return self.query_one(OptionList)
+
+    @property
+    def pane(self) -> VerticalScroll:
+        """The pane."""
+        return self.query_one(VerticalScroll)
+
+    @property
+    def row_width(self) -> int:
+        """Cells that a row has."""
+        # An option has one blank on each side, and the scroll bar takes a cell when it shows.
+        return max(20, self.listing.content_size.width - 3)
+
+    @property
+    def pane_width(self) -> int:
+        """Cells that a line of the pane has."""
+        return max(20, self.pane.content_size.width - 1)
+
+    @property
+    def current(self) -> str | None:
+        """The id of the row under the cursor."""
+        at = self.listing.highlighted
+        return None if at is None else self.listing.get_option_at_index(at).id
+
+    def set_rows(self, rows: Sequence[ListRow]) -> None:
+        """Replace the rows; the cursor stays on the row it was on, if that is still there."""
+        held = self.current
+        listing = self.listing
+        listing.set_options([Option(r.line, r.id, disabled=r.disabled) for r in rows])
+        ids = [r.id for r in rows]
+        if held in ids:
+            listing.highlighted = ids.index(held)
+        elif rows:
+            listing.highlighted = next((n for n, r in enumerate(rows) if not r.disabled), None)
+
+    def set_detail(self, lines: Iterable[Content]) -> None:
+        """Replace what the pane shows."""
+        self.query_one(Static).update(Content("\n").join(lines))
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        if event.option.id is not None:
+            self.pane.scroll_home(animate=False)
+            self.post_message(self.Shown(event.option.id))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        if event.option.id is not None:
+            self.post_message(self.Chosen(event.option.id))
