@@ -9,7 +9,7 @@ from qwen_tui_diagnostics.result import Remedy, SkipReason, Status, Verdict
 from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
@@ -127,8 +127,9 @@ def fix(
     text: Text,
     *commands: str,
     privileged: bool = False,
-    auto: bool = False,
+    env: Mapping[str, str] | None = None,
+    port: int | None = None,
     docs: str | None = None,
 ) -> Remedy:
     """Return a remedy."""
-    return Remedy(text, commands, auto, privileged, docs)
+    return Remedy(text, commands, tuple((env or {}).items()), port, privileged, docs)

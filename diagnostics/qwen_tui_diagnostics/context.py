@@ -183,6 +183,8 @@ class Context:
     home: Path = field(default_factory=Path.home)
     bench: str = "off"
     """``off``, ``quick`` or ``full``."""
+    raw: bool = False
+    """Keep the raw outputs of tools, for a bundle."""
     cuda_probe: bool = False
     """Import torch in the engine's interpreter (seconds)."""
     state_folder: str | None = None
@@ -215,6 +217,7 @@ class Context:
             "root": str(self.root),
             "home": str(self.home),
             "bench": self.bench,
+            "raw": self.raw,
             "cuda_probe": self.cuda_probe,
             "state_folder": self.state_folder,
             "cache_folder": self.cache_folder,

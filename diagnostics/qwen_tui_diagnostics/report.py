@@ -1,4 +1,4 @@
-"""The report of a run: text for people, one JSON document for programs."""
+"""The report of a run as text for people, and as one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.checks import GROUPS
-from qwen_tui_diagnostics.result import Report, Status
-from qwen_tui_profiles.foreign import redact
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_diagnostics.privacy import private
+from qwen_tui_diagnostics.result import Report, SkipReason, Status
+from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
+    from qwen_tui_diagnostics.privacy import Identity
     from qwen_tui_diagnostics.result import CheckResult
 
-__all__ = ["SCHEMA", "as_json", "dump_json", "header", "private", "text_lines", "with_explanations"]
+__all__ = ["SCHEMA", "as_json", "dump_json", "header", "summary", "text_lines", "with_explanations"]
 
 SCHEMA = "qwen-tui.doctor/1"
-_ORDER = (Status.FAIL, Status.WARN, Status.OK, Status.SKIP)
+STATUS_ORDER = (Status.FAIL, Status.WARN, Status.OK, Status.SKIP)
+_EXPLAINED_SHOWN = 3
 
 
 def with_explanations(results: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
@@ -43,28 +44,45 @@ def header(version: str, profile: str | None, started: float) -> str:
 
 
 def text_lines(report: Report, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the report below its header: ASCII status words, FAIL and WARN first in each group."""
+    """Yield the report below its header: ASCII status words, FAIL and WARN first in each group.
+
+    What does not apply to the launch is only counted, unless ``verbose``.
+    """
     for group, title in GROUPS.items():
         shown = [r for r in report.results if r.group == group and r.counted]
+        if not verbose:
+            shown = [r for r in shown if r.reason is not SkipReason.NOT_APPLICABLE]
         if not shown:
             continue
         yield tr(title)
-        for status in _ORDER:
+        for status in STATUS_ORDER:
             members = [r for r in shown if r.status is status]
-            if status is Status.OK and not verbose and len(members) > 1:
+            if status is Status.SKIP:
+                yield from _skips(members)
+            elif status is Status.OK and not verbose and members:
                 yield f"  OK    {', '.join(tr(r.title) for r in members)}"
-                continue
-            for result in members:
-                yield from _result_lines(result, verbose)
+            else:
+                for result in members:
+                    yield from _result_lines(result, verbose=verbose)
     yield tr(summary(report))
 
 
-def _result_lines(result: CheckResult, verbose: bool) -> Iterator[str]:
+def _skips(members: Sequence[CheckResult]) -> Iterator[str]:
+    """Join the checks that are skipped for the same reason."""
+    by_reason: dict[str, list[str]] = {}
+    for result in members:
+        by_reason.setdefault(tr(result.observed), []).append(tr(result.title))
+    for reason, titles in by_reason.items():
+        yield f"  SKIP  {', '.join(titles)}: {reason}"
+
+
+def _result_lines(result: CheckResult, *, verbose: bool) -> Iterator[str]:
     line = f"  {result.status.value:<4}  {tr(result.observed)}"
-    if result.status in {Status.WARN, Status.FAIL} and result.expected is not None:
+    troubled = result.status in {Status.WARN, Status.FAIL}
+    if troubled and result.expected is not None:
         line += f" ({tr(t('expected: {what}', what=result.expected))})"
     yield line
-    if result.status in {Status.OK, Status.SKIP} and not verbose:
+    if not troubled and not verbose:
         return
     for detail in result.detail:
         yield f"        {tr(detail)}"
@@ -75,24 +93,41 @@ def _result_lines(result: CheckResult, verbose: bool) -> Iterator[str]:
         for command in result.remedy.commands:
             yield f"          {command}"
     if result.explains:
-        yield f"        {tr(t('explains: {ids}', ids=', '.join(result.explains)))}"
+        yield f"        {tr(_explains(result, verbose=verbose))}"
 
 
-def summary(report: Report) -> Any:
+def _explains(result: CheckResult, *, verbose: bool) -> Text:
+    ids = result.explains
+    if verbose or len(ids) <= _EXPLAINED_SHOWN:
+        return t("explains: {ids}", ids=", ".join(ids))
+    return t(
+        "explains {count} more findings: {ids}, …",
+        count=len(ids),
+        ids=", ".join(ids[:_EXPLAINED_SHOWN]),
+    )
+
+
+def summary(report: Report) -> Text:
     """Return the verdict line: the counts, and what would happen."""
     counts = report.counts
+    profile = report.target.get("profile") is not None
+    blocked = t("this launch would fail") if profile else t("launches here would fail")
+    ready = (
+        t("nothing stands in the way of this launch") if profile else t("nothing stands in the way")
+    )
+    warned = t("this launch can start; read the warnings") if profile else t("read the warnings")
     what = {
-        "ready": t("nothing stands in the way of this launch"),
-        "ready-with-warnings": t("this launch can start; read the warnings"),
-        "blocked": t("this launch would fail"),
+        "ready": ready,
+        "ready-with-warnings": warned,
+        "blocked": blocked,
         "unknown": t("nothing could be judged"),
     }[report.verdict]
     return t(
-        "{fail} failed, {warn} warned, {skip} skipped, {ok} ok: {what}",
+        "{fail} failed, {warn} warned, {ok} ok, {skip} skipped: {what}",
         fail=counts["fail"],
         warn=counts["warn"],
-        skip=counts["skip"],
         ok=counts["ok"],
+        skip=counts["skip"],
         what=what,
     )
 
@@ -110,28 +145,20 @@ def as_json(report: Report) -> dict[str, Any]:
         "target": dict(report.target),
         "verdict": report.verdict,
         "counts": report.counts,
-        "checks": [result.as_json() for result in report.results],
-        "facts": dict(report.facts),
+        "facts": {name: value for name, value in report.facts.items() if name != "model"}
+        | {"model": _short_model(report.facts.get("model"))},
         "absent": dict(report.absent),
+        "checks": [result.as_json() for result in report.results],
     }
 
 
-def dump_json(report: Report, home: Path, hostname: str) -> str:
+def _short_model(model: Any) -> Any:
+    """Leave the checkpoint's whole configuration out: it is big and not about the machine."""
+    if not isinstance(model, dict):
+        return model
+    return {name: value for name, value in model.items() if name != "document"}
+
+
+def dump_json(report: Report, identity: Identity) -> str:
     """Return the document as text, without what identifies the person or the machine."""
-    return json.dumps(private(as_json(report), home, hostname), indent=2, ensure_ascii=False)
-
-
-def private(value: Any, home: Path, hostname: str) -> Any:
-    """Take home folder, host name and secrets out of every string of a document."""
-    if isinstance(value, str):
-        text = redact(value)
-        if str(home) not in {"/", ""}:
-            text = text.replace(str(home), "~")
-        if len(hostname) > 3:
-            text = text.replace(hostname, "HOST")
-        return text
-    if isinstance(value, dict):
-        return {key: private(item, home, hostname) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [private(item, home, hostname) for item in value]
-    return value
+    return json.dumps(private(as_json(report), identity), indent=2, ensure_ascii=False)

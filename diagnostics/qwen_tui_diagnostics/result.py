@@ -42,19 +42,28 @@ class Remedy:
     text: Text
     commands: tuple[str, ...] = ()
     """Shell commands to copy, in order; none is ever run without ``--fix``."""
-    auto: bool = False
-    """``--fix`` can do it: reversible, local, unprivileged."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables that ``--fix`` can set for the engine, in a copy of the profile."""
+    port: int | None = None
+    """Free port that ``--fix`` can write into a copy of the profile."""
     privileged: bool = False
     """The commands need root."""
     docs: str | None = None
     """Address of the public report or documentation behind it."""
 
+    @property
+    def auto(self) -> bool:
+        """Whether ``--fix`` can do it: reversible, local, unprivileged."""
+        return bool(self.env) or self.port is not None
+
     def as_json(self) -> dict[str, object]:
-        """Return ``{text, commands, auto, privileged, docs}``."""
+        """Return ``{text, commands, auto, env, port, privileged, docs}``."""
         return {
             "text": str(self.text),
             "commands": list(self.commands),
             "auto": self.auto,
+            "env": dict(self.env),
+            "port": self.port,
             "privileged": self.privileged,
             "docs": self.docs,
         }

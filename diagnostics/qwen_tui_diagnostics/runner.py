@@ -92,6 +92,8 @@ class Run:
             if check.wanted(target) is None
             for source in check.sources
         }
+        if self.context.raw:
+            needed.add("raw")
         collectors = [c for c in COLLECTORS if c.name in needed]
         waiting = list(self.checks)
         self._running = needed
@@ -105,6 +107,11 @@ class Run:
         every_source = {source for check in self.checks for source in check.sources}
         for result in self._ready(waiting, judged, known, every_source):
             yield result
+
+    def judge_all(self) -> list[CheckResult]:
+        """Judge every check over the facts that are there (a bundle); nothing is collected."""
+        every_source = {source for check in self.checks for source in check.sources}
+        return self._ready(list(self.checks), {}, {c.id for c in self.checks}, every_source)
 
     def _ready(
         self,
@@ -181,12 +188,15 @@ def judge(check: Check, facts: Facts, target: Target) -> CheckResult:
 
 
 def _unknown(path: str, absence: Absence, required: bool) -> Verdict:
-    observed = t(
-        "could not be read: {fact} ({reason}{detail})",
-        fact=path,
-        reason=absence.reason.value,
-        detail=f", {absence.detail}" if absence.detail else "",
-    )
+    if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED} and absence.detail:
+        observed = t("{why}", why=absence.detail)
+    else:
+        observed = t(
+            "could not be read: {fact} ({reason}{detail})",
+            fact=path,
+            reason=absence.reason.value,
+            detail=f": {absence.detail}" if absence.detail else "",
+        )
     if absence.reason is SkipReason.TIMEOUT:
         return Verdict(Status.FAIL if required else Status.WARN, observed)
     if required and absence.reason is not SkipReason.NOT_APPLICABLE:
@@ -218,7 +228,12 @@ async def _collect(
     queue: asyncio.Queue[str] = asyncio.Queue()
     groups: dict[str, list[Collector]] = {}
     for collector in collectors:
-        groups.setdefault(collector.child, []).append(collector)
+        known = None if collector.known is None else collector.known(run.context)
+        if known is None:
+            groups.setdefault(collector.child, []).append(collector)
+        else:
+            run.merge(known)
+            queue.put_nowait(collector.name)
     tasks: list[asyncio.Task[None]] = []
     for group in sorted(groups.values(), key=lambda members: members[0].last):
         before = tuple(tasks) if group[0].last else ()

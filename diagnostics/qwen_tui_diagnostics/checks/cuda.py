@@ -197,7 +197,7 @@ def _ptxas(facts: Facts, target: Target) -> Verdict:
         remedy=fix(
             t("let Triton use the toolkit's ptxas"),
             f"export TRITON_PTXAS_PATH={default}",
-            auto=True,
+            env={"TRITON_PTXAS_PATH": default},
             docs="https://github.com/triton-lang/triton/issues/8539",
         ),
     )

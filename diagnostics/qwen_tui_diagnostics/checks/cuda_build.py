@@ -100,7 +100,7 @@ def _jit_memory(facts: Facts, target: Target) -> Verdict:
     remedy = fix(
         t("limit the compilers for the first start"),
         f"export MAX_JOBS={fitting}",
-        auto=True,
+        env={"MAX_JOBS": str(fitting)},
         docs="https://github.com/flashinfer-ai/flashinfer/issues/3634",
     )
     if available < BYTES_PER_JIT_JOB:

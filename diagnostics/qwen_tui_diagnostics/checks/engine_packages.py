@@ -274,7 +274,11 @@ def _user_site(facts: Facts, target: Target) -> Verdict:
             t("{names} in ~/.local come first", names=listed(shadows)),
             expected=t("the engine's own packages"),
             consequence=t("another version is imported than the one that is installed beside it"),
-            remedy=fix(t("start the engine without them"), "export PYTHONNOUSERSITE=1", auto=True),
+            remedy=fix(
+                t("start the engine without them"),
+                "export PYTHONNOUSERSITE=1",
+                env={"PYTHONNOUSERSITE": "1"},
+            ),
         )
     return ok(t("packages in the home folder are seen; none shadows the engine's"))
 

@@ -55,7 +55,11 @@ def _selected(facts: Facts, target: Target) -> Verdict:
             *(t("by bus: {name}", name=name) for name in names),
             expected=t("CUDA_DEVICE_ORDER=PCI_BUS_ID, or a selection by UUID"),
             consequence=t("index 0 may be another card than nvidia-smi's GPU 0"),
-            remedy=fix(t("count them by bus"), "export CUDA_DEVICE_ORDER=PCI_BUS_ID", auto=True),
+            remedy=fix(
+                t("count them by bus"),
+                "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            ),
         )
     return ok(t("{names}", names=listed(names, 4)))
 

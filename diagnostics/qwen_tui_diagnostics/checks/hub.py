@@ -122,7 +122,7 @@ def _xet(facts: Facts, target: Target) -> Verdict:
             remedy=fix(
                 t("set it before the download starts (`qwen-tui download` does so by itself)"),
                 "export HF_HUB_DISABLE_XET=1",
-                auto=True,
+                env={"HF_HUB_DISABLE_XET": "1"},
                 docs="https://github.com/huggingface/huggingface_hub/issues/4475",
             ),
         )
@@ -248,7 +248,11 @@ def _transfer(facts: Facts, target: Target) -> Verdict:
             t("HF_HUB_ENABLE_HF_TRANSFER is set, hf_transfer is not installed"),
             expected=t("the package, or no variable"),
             consequence=t("every download ends with an import error"),
-            remedy=fix(t("unset it"), "unset HF_HUB_ENABLE_HF_TRANSFER", auto=True),
+            remedy=fix(
+                t("unset it"),
+                "unset HF_HUB_ENABLE_HF_TRANSFER",
+                env={"HF_HUB_ENABLE_HF_TRANSFER": "0"},
+            ),
         )
     return ok(t("hf_transfer is installed"))
 

@@ -255,6 +255,7 @@ LIMIT_CHECKS: tuple[Check, ...] = (
     Check(
         "sys.nofile", t("open files"), _nofile, ("memory",),
         t("every client connection takes a descriptor"),
+        wanted=with_gpu,
     ),
     Check(
         "sys.cpu", t("processors"), _cpu, ("system",),

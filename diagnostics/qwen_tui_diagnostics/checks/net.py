@@ -29,6 +29,8 @@ def _port(facts: Facts, target: Target) -> Verdict:
     error = facts.integer("port.bind_errno")
     if error == 0:
         return ok(t("{address} is free", address=address))
+    if error == errno.EADDRINUSE and _is_ours(facts, target):
+        return ok(t("{address} is held by our own server", address=address))
     shown = t("{address}: {reason}", address=address, reason=os.strerror(error))
     remedy = fix(t("choose another address in the profile, or pass --port"))
     if error == errno.EADDRINUSE:
@@ -40,7 +42,7 @@ def _port(facts: Facts, target: Target) -> Verdict:
             remedy = fix(
                 t("stop what listens there, or use port {port}, which is free", port=free),
                 f"qwen-tui doctor --port {free}",
-                auto=True,
+                port=free,
             )
     elif error == errno.EACCES:
         remedy = fix(t("ports below 1024 need root: choose a higher one"))
@@ -51,6 +53,15 @@ def _port(facts: Facts, target: Target) -> Verdict:
         expected=t("the address can be bound"),
         consequence=t("the engine binds only after the whole model is loaded, then stops"),
         remedy=remedy,
+    )
+
+
+def _is_ours(facts: Facts, target: Target) -> bool:
+    if not facts.has("port.owners"):
+        return False
+    rows = facts.rows("port.owners")
+    return bool(rows) and all(
+        row.has("pid") and row.integer("pid") in target.own_pids for row in rows
     )
 
 
@@ -128,7 +139,7 @@ def _loopback_proxy(facts: Facts, target: Target) -> Verdict:
             remedy=fix(
                 t("except loopback from the proxy"),
                 f"export NO_PROXY={value} no_proxy={value}",
-                auto=True,
+                env={"NO_PROXY": value, "no_proxy": value},
                 docs="https://github.com/sgl-project/sglang/issues/9155",
             ),
         )  # fmt: skip

@@ -195,7 +195,7 @@ def _locale(facts: Facts, target: Target) -> Verdict:
         t("{encoding}, output {output}", encoding=encoding, output=output),
         expected=t("UTF-8"),
         consequence=t("logs with Chinese text or symbols break naive programs"),
-        remedy=fix(t("use UTF-8"), "export LANG=C.UTF-8 PYTHONUTF8=1", auto=True),
+        remedy=fix(t("use UTF-8"), "export LANG=C.UTF-8 PYTHONUTF8=1", env={"PYTHONUTF8": "1"}),
     )
 
 

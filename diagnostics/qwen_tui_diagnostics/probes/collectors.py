@@ -6,9 +6,60 @@ process that can be killed, so a collector's limit is real.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui_diagnostics.result import SkipReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qwen_tui_diagnostics.context import Context
+
+    Answer = dict[str, Any]
+    """What a child prints for a collector: ``{name, values, absent, raw, ms}``."""
 
 __all__ = ["COLLECTORS", "Collector"]
+
+NVML_LIBRARY = "libnvidia-ml.so.1"
+CODE_LIBRARY_NOT_FOUND = 12
+
+
+def answer(name: str, values: dict[str, Any], absent: dict[str, Any]) -> Answer:
+    """Return the answer of a collector that needs no child to give it."""
+    return {"name": name, "values": values, "absent": absent, "raw": {}, "ms": 0.0}
+
+
+def _no_bench(context: Context) -> Answer | None:
+    if context.bench != "off":
+        return None
+    return answer("bench", {}, {"bench": _absence(SkipReason.DISABLED, "--bench off")})
+
+
+def _no_cuda_probe(context: Context) -> Answer | None:
+    if context.cuda_probe:
+        return None
+    return answer("torch", {}, {"torch": _absence(SkipReason.DISABLED, "needs --cuda-probe")})
+
+
+def _no_nvml(context: Context) -> Answer | None:
+    """Without the driver's library there is nothing that a child could ask."""
+    del context
+    try:
+        ctypes.CDLL(NVML_LIBRARY)
+    except OSError:
+        absence = _absence(SkipReason.NO_TOOL, f"{NVML_LIBRARY} was not found")
+        return answer(
+            "gpu",
+            {"gpu": {"nvml_code": CODE_LIBRARY_NOT_FOUND}},
+            dict.fromkeys(("gpu.devices", "gpu.driver_version", "gpu.cuda_version"), absence),
+        )
+    return None
+
+
+def _absence(reason: SkipReason, detail: str) -> dict[str, str]:
+    return {"reason": reason.value, "detail": detail}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +75,8 @@ class Collector:
     """Collectors of one child share a process; a crash or hang takes no other child along."""
     last: bool = False
     """Starts when everything else has answered."""
+    known: Callable[[Context], Answer | None] | None = None
+    """Answers in the parent where no child is needed; ``None`` = ask the child."""
 
 
 COLLECTORS: tuple[Collector, ...] = (
@@ -42,8 +95,10 @@ COLLECTORS: tuple[Collector, ...] = (
     Collector("container", "container", 8),
     Collector("hub", "hub", 25),
     # The driver's library may block for ever on a lost card, or crash.
-    Collector("gpu", "gpu", 12, child="gpu"),
-    Collector("torch", "torch_probe", 65, child="torch"),
+    Collector("gpu", "gpu", 12, child="gpu", known=_no_nvml),
+    Collector("torch", "torch_probe", 65, child="torch", known=_no_cuda_probe),
+    # For --raw only; no judge reads it.
+    Collector("raw", "raw", 45, child="raw"),
     # Alone and last: whatever else runs would show in the figures.
-    Collector("bench", "bench", 60, child="bench", last=True),
+    Collector("bench", "bench", 60, child="bench", last=True, known=_no_bench),
 )

@@ -30,6 +30,7 @@ TOOL_LIMIT_S = 5.0
 _RELEASE = re.compile(r"release (\d+)\.(\d+)")
 _GNU_LIMIT = re.compile(r"__GNUC__\s*>\s*(\d+)")
 _CUDA_LIBRARY = re.compile(r"lib(cudart|cublas|nccl|cublasLt|cuda)\.so(?:\.(\d+))?")
+_VERSION_FOLDER = re.compile(r"\d+\.\d+\.\d+[\w.]*")
 _INCLUDE_FOLDERS = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
 
 
@@ -134,6 +135,9 @@ def _headers(found: Gathered, root: Path | None) -> None:
         found.lack("toolkit.headers_missing", SkipReason.NOT_APPLICABLE, "no nvcc")
         return
     folders = [root / folder for folder in _INCLUDE_FOLDERS]
+    if not any((folder / "cuda_runtime.h").exists() for folder in folders):
+        found.lack("toolkit.headers_missing", SkipReason.UNSUPPORTED, "no toolkit beside nvcc")
+        return
     wanted = ("curand_kernel.h", "cuda/std/version")
     # CUDA 13 moved the C++ headers one folder down.
     missing = [
@@ -214,6 +218,10 @@ def _caches(context: Context, found: Gathered, env: Mapping[str, str]) -> None:
             row["available_bytes"] = stats.f_bavail * stats.f_frsize
             row["noexec"] = bool(stats.f_flag & os.ST_NOEXEC)
             row["writable"] = os.access(nearest, os.W_OK) and not stats.f_flag & os.ST_RDONLY
+        if name == "flashinfer":
+            row["versions"] = sorted(
+                entry.name for entry in folder.glob("*") if _VERSION_FOLDER.fullmatch(entry.name)
+            )
         rows.append(row)
     found.put("toolkit.caches", rows)
 

@@ -1,0 +1,78 @@
+"""Taking out of a report what identifies a person or a machine."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qwen_tui_profiles.foreign import clean, redact
+
+__all__ = ["Identity", "cleaned", "private"]
+
+# An IPv4 address in an URL or before a port, other than loopback and "any". Four numbers alone are
+# more often a version.
+_IPV4 = r"(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}"
+_ADDRESS = re.compile(rf"(?<=://){_IPV4}|(?<=@){_IPV4}|(?<![\d.]){_IPV4}(?=:\d)")
+_BARE_ADDRESS = re.compile(_IPV4)
+_SHORTEST_NAME = 4
+"""A user or host called "a" must not turn every "a" of a report into a placeholder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What must not appear."""
+
+    home: str
+    user: str
+    host: str
+
+    @classmethod
+    def here(cls) -> Identity:
+        """Return the identity of this process."""
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError):
+            user = ""
+        return cls(str(Path.home()), user, os.uname().nodename)
+
+
+def private(value: Any, identity: Identity) -> Any:
+    """Return a document with home folder, user, host, addresses and secrets taken out."""
+    if isinstance(value, str):
+        return _private_text(value, identity)
+    if isinstance(value, dict):
+        return {_private_text(k, identity): _field(k, v, identity) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [private(item, identity) for item in value]
+    return value
+
+
+def _field(name: str, value: Any, identity: Identity) -> Any:
+    if name == "host" and isinstance(value, str) and _BARE_ADDRESS.fullmatch(value):
+        return "ADDRESS"
+    return private(value, identity)
+
+
+def _private_text(text: str, identity: Identity) -> str:
+    text = redact(text)
+    if identity.home not in {"", "/"}:
+        text = re.sub(rf"{re.escape(identity.home)}(?=/|\W|$)", "~", text)
+    for name, placeholder in ((identity.host, "HOST"), (identity.user, "USER")):
+        if len(name) >= _SHORTEST_NAME and name != "root":
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", placeholder, text)
+    return _ADDRESS.sub("ADDRESS", text)
+
+
+def cleaned(value: Any) -> Any:
+    """Return a foreign document whose strings cannot steer a terminal."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): cleaned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    return value
