@@ -19,7 +19,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ def write_log(path: Path, megabytes: int) -> None:
         for number in range(BOOTS):
             file.write(boot)
             end = wanted * (number + 1) // BOOTS
-            lines = service(rng, datetime(2026, 11, 29 - number, 8, 0, 0))
+            lines = service(rng, datetime(2026, 11, 29 - number, 8, 0, 0, tzinfo=UTC))
             while file.tell() < end:
                 file.write("".join(next(lines) for _ in range(2000)).encode())
 

@@ -8,17 +8,17 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from enginelog.reading import DATA, load
 
+from enginelog.reading import DATA, load
 from qwen_tui.cli import main
 from qwen_tui_diagnostics.enginelog.report import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 CLASSES = {
     "kv_pool_no_memory", "context_exceeds_kv", "context_too_long", "cuda_oom",
@@ -148,9 +148,11 @@ SECRETS = ("sk-very-secret-1234", "adminkey-9876", "hf_abcdefgh12345678", "liste
 
 def secret_log() -> str:
     return (
-        "[2026-11-29 14:00:00] server_args=ServerArgs(model_path='/m', api_key='sk-very-secret-1234',"
+        "[2026-11-29 14:00:00] server_args=ServerArgs(model_path='/m', "
+        "api_key='sk-very-secret-1234',"
         " admin_api_key='adminkey-9876', max_running_requests=4, context_length=4096)\n"
-        "[2026-11-29 14:00:01] a line that nobody knows shows sk-very-secret-1234 and adminkey-9876\n"
+        "[2026-11-29 14:00:01] a line that nobody knows shows sk-very-secret-1234 and "
+        "adminkey-9876\n"
         "[2026-11-29 14:00:01] loading https://user:pass@host/m?token=hf_abcdefgh12345678\n"
         "[2026-11-29 14:00:02] max_running_requests is capped to 2 by the mamba state cache "
         "(max_mamba_cache_size=8, 4 state slots per request) adminkey-9876\n"
@@ -187,7 +189,7 @@ def test_unread_lines_are_ready_to_become_fixtures(
     assert (doc["unread_lines"], doc["coverage"]) == (1, 0.5)
 
 
-# --- follow ----------------------------------------------------------------------------------------
+# --- follow ---------------------------------------------------------------------------------
 
 
 def wait_for(read: Callable[[], str], text: str, seconds: float = 20.0) -> str:

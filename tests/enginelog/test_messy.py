@@ -89,7 +89,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "syslog-no-pid": each_line(lambda i, s: f"Nov  9 {_clock(i)} gpu-box vllm.service: " + s),
     "kubectl-prefix": each_line(lambda _, s: "[pod/llm-0/engine] " + s),
     "ray": each_line(lambda _, s: "(Engine pid=4242) " + s),
-    "ray-ip": each_line(lambda _, s: "\x1b[36m(ServeReplica:llm pid=4242, ip=10.0.0.7)\x1b[0m " + s),
+    "ray-ip": each_line(lambda _, s: "\x1b[36m(ServeReplica:llm pid=42, ip=10.0.0.7)\x1b[0m " + s),
     "supervisor": each_line(lambda _, s: "sglang: " + s),
     "mpirun": each_line(lambda _, s: "[1,0]<stderr>:" + s),
     "foreman": each_line(lambda i, s: f"{_clock(i)} web.1 | " + s),
@@ -100,7 +100,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "megabytes": lambda d: b"x" * 3_000_000 + b"\n" + d + b"\n" + b"y" * 3_000_000 + b"\n",
     "ansi": each_line(lambda _, s: "\x1b[1;33m" + s + "\x1b[0m"),
     "blank-lines": lambda d: d.replace(b"\n", b"\n\n"),
-    "old-progress": lambda d: b"\r  0%|    | 0/4 [00:00<?, ?it/s]\r 50%|##  | 2/4 [00:01<00:01]\n" + d,
+    "old-progress": lambda d: b"\r  0%|  | 0/4 [00:00<?, ?it/s]\r 50%|# | 2/4 [00:01<00:01]\n" + d,
 }  # fmt: skip
 
 # Forms in which the traceback's own lines carry a head that hides the indentation are not made.
@@ -115,7 +115,7 @@ def test_forms_read_like_the_clean_log(name: str) -> None:
 
 
 def test_progress_bar_glued_to_the_next_record() -> None:
-    bar = "\r 50%|█████     | 2/4 [00:02<00:02,  1.04s/it]\r100%|██████████| 4/4 [00:03<00:00,  1.2it/s]"
+    bar = "\r 50%|███   | 2/4 [00:02<00:02,  1.04s/it]\r100%|██████| 4/4 [00:03<00:00,  1.2it/s]"
     text = (
         "[2026-11-29 13:47:08] Capture target verify CUDA graph begin. avail mem=56.52 GB\n"
         + bar
@@ -125,7 +125,7 @@ def test_progress_bar_glued_to_the_next_record() -> None:
     report = read(text.encode())
     assert [(s.phase, s.seconds) for s in report.timeline] == [("graph_capture", 4.27)]
     glued = "Capturing CUDA graphs (decode, FULL): 100%|###| 5/5 [00:01<00:00, 4.1it/s]"
-    glued += "(EngineCore pid=7) INFO 08-21 18:43:57 [gpu_worker.py:5] Available KV cache memory: 2.5 GiB\n"
+    glued += "(EngineCore pid=7) INFO 08-21 18:43:57 [w.py:5] Available KV cache memory: 2.5 GiB\n"
     assert read(glued.encode()).facts["available_kv_gib"] == 2.5
 
 
@@ -139,7 +139,8 @@ def test_milliseconds_and_rank_bags_in_the_head() -> None:
 
 def test_rank_0_outranks_the_others_whoever_comes_first() -> None:
     lines = [
-        f"[2026-11-29 13:47:08 TP{rank}] Load weight end. type=X, avail mem=9 GB, mem usage={use} GB."
+        f"[2026-11-29 13:47:08 TP{rank}] Load weight end. type=X, avail mem=9 GB, mem "
+        f"usage={use} GB."
         for rank, use in ((3, 1.5), (0, 1.2), (1, 1.9))
     ]
     assert read("\n".join(lines).encode() + b"\n").facts["mem_usage_gb"] == 1.2

@@ -234,8 +234,8 @@ FATALS: tuple[tuple[str, str, dict[str, object], str], ...] = (
     ("kernel_unsupported", "triton.runtime.errors.OutOfResources: out of resource: shared memory, "
      "Required: 147456, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
      {"smem_required": 147456, "smem_limit": 101376}, "No memory setting helps"),
-    ("cuda_oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has "
-     "a total capacity of 23.56 GiB of which 384.50 MiB is free. Including",
+    ("cuda_oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 "
+     "has a total capacity of 23.56 GiB of which 384.50 MiB is free. Including",
      {"oom_wanted_mib": 1536.0, "oom_free_mib": 384.5}, "--gpu-memory-utilization"),
     ("cuda_oom", "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy "
      "requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization`", {}, "lower"),
@@ -299,7 +299,8 @@ def test_killed_by_the_host() -> None:
         boot()
         + core("x", "INFO")
         + (
-            "(APIServer pid=1) ERROR 09-01 11:00:00 [core_client.py:600] Engine core proc EngineCore "
+            "(APIServer pid=1) ERROR 09-01 11:00:00 [core_client.py:600] Engine core proc "
+            "EngineCore "
             "died unexpectedly (exit code: -9), shutting down client.\n"
         )
     )
@@ -341,7 +342,8 @@ def test_ctrl_c_is_no_death() -> None:
 
 def test_waiting_for_memory_of_the_graphs_is_slow_not_dead() -> None:
     text = core("No available shared memory broadcast block found in 60 seconds. This typically "
-                "happens when some processes are hanging or doing some time-consuming work.")  # fmt: skip
+                "happens when some processes are hanging or doing some time-consuming "
+                "work.")  # fmt: skip
     report = read_text(text)
     assert report.fatal is None
     assert report.coverage == 1.0

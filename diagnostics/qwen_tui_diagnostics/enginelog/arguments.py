@@ -60,8 +60,9 @@ def parse_repr(
     """Parse ``Name(a=1, b='x', …)`` or ``{'a': 1, …}``; what cannot be read is left out.
 
     Nested values stay text. With ``bare_words`` an unquoted word is text too (vLLM's configuration
-    line); a repr has none, so there one means damage. Values of secret names read as :data:`REDACTED`; ``secrets`` collects
-    what they were. A field that the input's end cuts is left out.
+    line); a repr has none, so there one means damage. Values of secret names read as
+    :data:`REDACTED`; ``secrets`` collects what they were. A field that the input's end cuts is
+    left out.
     """
     start = re.match(r"\s*(?:[\w.]+\(|\{)", text)
     if start is None:

@@ -120,7 +120,7 @@ class Boot:
     since: set[str] = field(default_factory=set)
     until: set[str] = field(default_factory=set)
 
-    # --- reading ---------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------
 
     def state(self, name: str, value: Value, line: LogLine, *, last: bool = False) -> None:
         """Record a fact; rank 0 outranks the others, then the first (or last) word stands."""
@@ -205,7 +205,7 @@ class Boot:
         if len(self.unread) < _MAX_UNREAD:
             self.unread.append((line.number, line.text[:2000]))
 
-    # --- what was asked --------------------------------------------------------------------------
+    # --- what was asked ----------------------------------------------------------------------
 
     def requested(self) -> dict[str, Value] | None:
         """Return what the operator typed, by field; ``None`` when that is not known."""

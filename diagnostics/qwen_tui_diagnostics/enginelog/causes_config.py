@@ -31,7 +31,8 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
     cause(
         "bad_argument",
         "error: ",
-        r"^[\w. -]*\w: error: (?:unrecognized arguments|ambiguous option|argument |the following arguments"
+        r"^[\w. -]*\w: error: (?:unrecognized arguments|ambiguous option|argument |the following "
+        r"arguments"
         r"|invalid choice|expected)",
         t("The command line has an argument that this version does not take."),
         _ARGUMENT,
@@ -107,7 +108,8 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
     cause(
         "bad_argument",
         "mutually exclusive",
-        r"(?:Error|^)[: ]*.*enable-hierarchical-cache and disable-radix-cache are mutually exclusive",
+        r"(?:Error|^)[: ]*.*enable-hierarchical-cache and disable-radix-cache are mutually "
+        r"exclusive",
         t("Two arguments exclude each other."),
         _ARGUMENT,
         phase="args",

@@ -25,7 +25,8 @@ GPU_CAUSES: tuple[Cause, ...] = (
     cause(
         "kernel_unsupported",
         "out of resource: shared memory",
-        r"out of resource: shared memory, Required: (?P<required>\d+), Hardware limit: (?P<limit>\d+)",
+        r"out of resource: shared memory, Required: (?P<required>\d+), Hardware limit: "
+        r"(?P<limit>\d+)",
         t("A Triton kernel needs more shared memory than this GPU has."),
         _KERNEL,
         facts={"required": "smem_required", "limit": "smem_limit"},
@@ -102,7 +103,8 @@ GPU_CAUSES: tuple[Cause, ...] = (
     cause(
         "cuda_oom",
         "allocat",
-        r"RuntimeError: (?:Failed to allocate memory for|Buffer overflow when allocating memory for)",
+        r"RuntimeError: (?:Failed to allocate memory for|Buffer overflow when allocating memory "
+        r"for)",
         t("A kernel's workspace did not fit."),
         None,
     ),

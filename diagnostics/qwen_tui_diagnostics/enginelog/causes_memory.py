@@ -75,7 +75,8 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
     cause(
         "kv_pool_no_memory",
         "on startup is less than desired",
-        r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less than"
+        r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is less "
+        r"than"
         r" desired GPU memory utilization \((?P<share>[\d.]*\d)",
         t("Less memory is free than the share that was asked for."),
         t("Lower --gpu-memory-utilization, or free the GPU: another process holds memory."),
@@ -98,7 +99,8 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
         r"To serve at least one request with the models?'s max seq len \((?P<context>\d+)\), \(?"
         r"(?P<needed>[\d.]+) GiB KV cache is needed, which is larger than the available KV cache "
         r"memory \((?P<available>[\d.]+) GiB\)"
-        r"(?:\. Based on the available memory, the estimated maximum model length is (?P<fits>\d+))?",
+        r"(?:\. Based on the available memory, the estimated maximum model length is "
+        r"(?P<fits>\d+))?",
         t("One request of the declared context does not fit into the KV cache."),
         _VLLM_CONTEXT,
         phase="kv_pool",
@@ -128,7 +130,8 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
         r"context_length \((?P<derived>\d+)\)",
         t("The context that was asked for is longer than the model's own."),
         t(
-            "Lower --context-length to the model's own; only if the checkpoint was made for more, set "
+            "Lower --context-length to the model's own; only if the checkpoint was made for "
+            "more, set "
             "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1."
         ),
         firm=False,
@@ -143,7 +146,8 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
         r"max_model_len \((?:\w+=)?(?P<derived>\d+)",
         t("The context that was asked for is longer than the model's own."),
         t(
-            "Lower --max-model-len to the model's own; only if the checkpoint was made for more, set "
+            "Lower --max-model-len to the model's own; only if the checkpoint was made for more, "
+            "set "
             "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
         ),
         firm=False,

@@ -98,7 +98,8 @@ PROCESS_CAUSES: tuple[Cause, ...] = (
     cause(
         "killed",
         "exit code",
-        r"(?:crashed with exit code|exit code:|exited with code|died unexpectedly.*exit code:?) ?-9\b",
+        r"(?:crashed with exit code|exit code:|exited with code|died unexpectedly.*exit code:?) "
+        r"?-9\b",
         t("A process of the engine was killed from outside."),
         t("Usually the host ran out of memory (`dmesg -T | grep -i oom`): free some, or add swap."),
     ),

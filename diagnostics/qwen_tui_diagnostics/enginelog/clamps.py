@@ -94,7 +94,7 @@ def changes_of(boot: Boot) -> Changes:
     return out
 
 
-# --- SGLang: running requests ----------------------------------------------------------------------
+# --- SGLang: running requests ---------------------------------------------------------------
 
 
 def asked_requests(boot: Boot) -> Value:
@@ -186,7 +186,7 @@ def _silent_cause(boot: Boot, got: int) -> tuple[str, Text, Text | None]:
     return "engine", t("The engine lowered it without saying why."), None
 
 
-# --- SGLang: context and pool ----------------------------------------------------------------------
+# --- SGLang: context and pool ---------------------------------------------------------------
 
 
 def usable_context(boot: Boot) -> int | None:
@@ -253,7 +253,7 @@ def _pool(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
         )  # fmt: skip
 
 
-# --- announced changes -----------------------------------------------------------------------------
+# --- announced changes ----------------------------------------------------------------------
 
 _LIMITS = {"mamba_cap", "kv_cap", "post_capture_cap", "max_num_reqs", "context"}
 """Announcements that the limits above already used."""
@@ -320,7 +320,7 @@ def _field(arg: str) -> str:
     return arg.removeprefix("--").replace("-", "_")
 
 
-# --- our own command line against the resolved arguments -------------------------------------------
+# --- our own command line against the resolved arguments ------------------------------------
 
 _HANDLED = {
     "max_running_requests", "context_length", "max_total_tokens", "model_path", "host", "port",

@@ -116,7 +116,7 @@ class DeathTracker:
         )
 
     def progress(self) -> None:
-        """The engine went on: what was met so far was caught (unless a death mark stood with it)."""
+        """The engine went on: what was met so far was caught, unless it was marked as a death."""
         for hit in self.hits:
             if not hit.hard:
                 hit.stale = True

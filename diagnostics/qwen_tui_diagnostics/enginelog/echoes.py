@@ -81,7 +81,8 @@ ECHOES: tuple[Echo, ...] = (
     _echo(
         "worker_died",
         "died unexpectedly",
-        r"(?:Worker|Engine core) proc(?:ess)? \S+ died unexpectedly(?:.*exit code: (?P<code>-?\d+))?",
+        r"(?:Worker|Engine core) proc(?:ess)? \S+ died unexpectedly(?:.*exit code: "
+        r"(?P<code>-?\d+))?",
         "vllm",
     ),
     _echo("dead_error", "EngineDeadError", r"EngineDeadError", "vllm"),

@@ -50,7 +50,7 @@ def _int(value: Value) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# --- handlers of rows that need more than a fact -------------------------------------------------
+# --- handlers of rows that need more than a fact --------------------------------------------
 
 
 def _server_args(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:

@@ -1,4 +1,4 @@
-"""What a boot's figures mean beyond clamps: idle memory, a draft that does not work, thin margins."""
+"""What a boot's figures mean beyond clamps: idle memory, a dead draft, thin margins."""
 
 from __future__ import annotations
 

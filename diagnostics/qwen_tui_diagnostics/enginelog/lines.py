@@ -25,7 +25,8 @@ MAX_LINE = 256 * 1024
 
 _MAX_PREFIX = 160
 _ANSI = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ "
+    r"-/]*[@-~]"
 )
 
 _SGLANG_HEAD = re.compile(
@@ -34,7 +35,8 @@ _SGLANG_HEAD = re.compile(
 _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
 _VLLM_HEAD = re.compile(
     r"(?:\((?P<proc>[\w.=: -]+?) pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\) ?)?"
-    rf"(?P<level>{_LEVELS}) (?:(?P<ts>\d\d-\d\d \d\d:\d\d:\d\d) )?(?:(?P<src>\[?[\w./-]+\.py):\d+\] ?)"
+    rf"(?P<level>{_LEVELS}) (?:(?P<ts>\d\d-\d\d \d\d:\d\d:\d\d) "
+    rf")?(?:(?P<src>\[?[\w./-]+\.py):\d+\] ?)"
 )
 _PROC = re.compile(r"\((?:(?P<proc>[\w.=: -]+?) )?pid=\d+(?:, ip=[\d.]+)?\) ?")
 _VLLM_RANK = re.compile(r"rank=(\d+)|_(?:TP|PP|DP|EP)(\d+)")
@@ -56,7 +58,7 @@ _PREFIXES = (
     re.compile(r"\[pod/[^\]]+\] ?"),
     re.compile(r"\[\d+,\d+\]<std(?:err|out)>:? ?"),
     re.compile(r"\[default\d+\]: ?"),
-    # supervisor-style "name: " (an exception's own line begins with a capital, argparse's has "error:")
+    # supervisor-style "name: " (exceptions begin with a capital, argparse says "error:")
     re.compile(r"(?!args: )(?:[\w-]+[./@])*[a-z][\w-]*(?:\[\d+\])?: (?!error:)"),
     # "clock - logger - LEVEL - ", a common format of users' own logging configurations
     re.compile(rf"(?:- )?(?:[\w.]+ - )?(?:{_LEVELS}) - "),
@@ -212,14 +214,14 @@ def parse_line(line: str, number: int, *, cut: bool = False, learned: str = "") 
     text = clean(line[:MAX_LINE]).rstrip()
     head = _find(_SGLANG_HEAD, text, "[20")
     if head is not None:
-        level = _LEVEL_WORD.match(text, head.end())
+        word = _LEVEL_WORD.match(text, head.end())
         return LogLine(
             number=number,
             text=text,
-            message=text[(head if level is None else level).end() :],
+            message=text[(head if word is None else word).end() :],
             clock=_clock(head["ts"]),
             rank=head["rank"].strip(),
-            level="" if level is None else level["level"],
+            level="" if word is None else word["level"],
             engine="sglang",
             cut=cut,
         )

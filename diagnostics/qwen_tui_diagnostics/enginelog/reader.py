@@ -121,7 +121,7 @@ class LogReader:
         """Return the reports of all boots that are kept, oldest first."""
         return (*self._finished.values(), self.report())
 
-    # --- lines -----------------------------------------------------------------------------------
+    # --- lines -------------------------------------------------------------------------------
 
     def _take(self, lines: list[str], *, cut: bool) -> None:
         """Sort lines: the two kinds that fill a service's log cost almost nothing."""
@@ -227,7 +227,7 @@ class LogReader:
                 return True
         return False
 
-    # --- boots -----------------------------------------------------------------------------------
+    # --- boots -------------------------------------------------------------------------------
 
     def _begins(self, row: Row, line: LogLine) -> bool:
         """Tell whether ``line`` can only stand at the beginning of another boot."""

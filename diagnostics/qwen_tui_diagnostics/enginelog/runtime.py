@@ -1,4 +1,4 @@
-"""What a serving engine's lines say: kept raw in a bounded window, read when a report is asked for."""
+"""What a serving engine's lines say: kept raw in a bounded window, read for a report."""
 
 from __future__ import annotations
 

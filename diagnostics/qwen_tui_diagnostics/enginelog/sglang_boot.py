@@ -1,4 +1,4 @@
-"""SGLang's boot lines, 0.4.6 to 0.5.23 (facts read from the released source, printed logs, recorded boots)."""
+"""SGLang's boot lines, 0.4.6 to 0.5.23 (released source, printed logs, recorded boots)."""
 
 from __future__ import annotations
 

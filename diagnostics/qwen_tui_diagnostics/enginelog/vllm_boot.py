@@ -1,4 +1,4 @@
-"""vLLM's boot and runtime lines, 0.6 to 0.33 (facts read from the released source and printed logs)."""
+"""vLLM's boot and runtime lines, 0.6 to 0.33 (released source and printed logs)."""
 
 from __future__ import annotations
 
@@ -226,8 +226,10 @@ VLLM_BOOT = compile_rows(
             "kv_size",
             E,
             "KV cache size: ",
-            r"(?P<device>GPU|CPU|XPU|TPU|HPU)(?: \+ host)? KV cache size: (?P<tokens>[\d,]*\d) tokens"
-            r"(?:, Maximum concurrency for (?P<per>[\d,]*\d) tokens per request: (?P<times>[\d.]+)x)?",
+            r"(?P<device>GPU|CPU|XPU|TPU|HPU)(?: \+ host)? KV cache size: (?P<tokens>[\d,]*\d) "
+            r"tokens"
+            r"(?:, Maximum concurrency for (?P<per>[\d,]*\d) tokens per request: "
+            r"(?P<times>[\d.]+)x)?",
             "KV pool in tokens (for hybrid models the concurrency is the figure to trust)",
             since="0.8.5",
             phase="kv_pool",
@@ -258,7 +260,8 @@ VLLM_BOOT = compile_rows(
             "kv_blocks",
             E,
             "num_gpu_blocks is: ",
-            r".*vllm cache_config_info with initialization after num_gpu_blocks is: (?P<blocks>\d+)",
+            r".*vllm cache_config_info with initialization after num_gpu_blocks is: "
+            r"(?P<blocks>\d+)",
             "KV pool in blocks",
             facts={"blocks": "num_gpu_blocks"},
             phase="kv_pool",
@@ -295,7 +298,8 @@ VLLM_BOOT = compile_rows(
             "memory_summary",
             E,
             "Actual usage is ",
-            r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup\. Desired",
+            r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup\. "
+            r"Desired",
             "all terms of the memory budget",
             since="0.10.2",
             facts={"free": "free_at_start_gib", "total": "total_gib"},

@@ -12,10 +12,13 @@ _DEFAULT, _CHOSEN = ChangeKind.DEFAULT, ChangeKind.CHOSEN
 _HYBRID = t("A block must be as large as one recurrent-state page, so prompts shorter than one "
             "block never hit the prefix cache.")  # fmt: skip
 _GRAPHS = t("The attention backend cannot capture that kind of graph in this configuration.")
-_MODE = r"CUDAGraphMode\.(?P<asked>\w+) is not supported.*setting cudagraph_mode=(?:CUDAGraphMode\.)?(?P<got>\w+)"
+_MODE = (
+    r"CUDAGraphMode\.(?P<asked>\w+) is not supported.*"
+    r"setting cudagraph_mode=(?:CUDAGraphMode\.)?(?P<got>\w+)"
+)
 
 VLLM_CHANGES: tuple[Change, ...] = (
-    # --- context ---------------------------------------------------------------------------------
+    # --- context ------------------------------------------------------------------------------
     change("auto_fit", E, "Auto-fit max_model_len: reduced from ",
            r"Auto-fit max_model_len: reduced from (?P<asked>\d+) to (?P<got>\d+)",
            "--max-model-len", "KV pool",
@@ -39,7 +42,7 @@ VLLM_CHANGES: tuple[Change, ...] = (
            "context_len_derived", "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
            t("The declared context is longer than the model's own; answers may be wrong there."),
            kind=_CHOSEN),
-    # --- blocks, cache -----------------------------------------------------------------------------
+    # --- blocks, cache ------------------------------------------------------------------------
     change("block_size", E, "Setting attention block size to ",
            r"Setting attention block size to (?P<got>\d+) tokens",
            "attention_block_size", "hybrid model", _HYBRID, kind=_CHOSEN, since="0.10.2"),
@@ -74,12 +77,13 @@ VLLM_CHANGES: tuple[Change, ...] = (
            "--calculate-kv-scales", "hybrid model",
            t("Scales cannot be calculated for hybrid models."), asked=True, got=False,
            since="0.19.1", until="0.27.1"),
-    # --- memory ------------------------------------------------------------------------------------
+    # --- memory -------------------------------------------------------------------------------
     change("graph_share", E, "is equivalent to --gpu-memory-utilization=",
            r".*current --gpu-memory-utilization=(?P<asked>[\d.]+) is equivalent to "
            r"--gpu-memory-utilization=(?P<got>[\d.]*\d)",
            "--gpu-memory-utilization", "CUDA graph memory estimate",
-           t("The memory that graphs will need is taken out of the share before the pool is sized."),
+           t("The memory that graphs will need is taken out of the share before the pool is "
+           "sized."),
            kind=_CHOSEN,
            remedy=t("Raise --gpu-memory-utilization by the difference to get the pool of older "
                     "versions."), since="0.20.0"),
@@ -88,7 +92,7 @@ VLLM_CHANGES: tuple[Change, ...] = (
            "--kv-cache-memory-bytes", "--kv-cache-memory-bytes",
            t("The pool has the size that was set; --gpu-memory-utilization does not count."),
            kind=_CHOSEN, since="0.10.2"),
-    # --- graphs, scheduling --------------------------------------------------------------------------
+    # --- graphs, scheduling -------------------------------------------------------------------
     change("graph_mode", E, "setting cudagraph_mode=", _MODE, "cudagraph_mode",
            "attention backend", _GRAPHS, kind=_DEFAULT),
     change("graph_mode", E, "Overriding cudagraph_mode from ",
@@ -113,7 +117,8 @@ VLLM_CHANGES: tuple[Change, ...] = (
            r"max_num_scheduled_tokens is set to (?P<got>\d+) based on the speculative",
            "max_num_scheduled_tokens", "speculative decoding",
            t("Drafted tokens need room in each step."), kind=_CHOSEN, since="0.20.0"),
-    change("runner", E, "does not yet support", r"Model Runner V2 does not yet support (?P<what>.*?);",
+    change("runner", E, "does not yet support",
+           r"Model Runner V2 does not yet support (?P<what>.*?);",
            "VLLM_USE_V2_MODEL_RUNNER", "model runner",
            t("This configuration runs on the older model runner."), got="V1", kind=_CHOSEN),
     change("block_backend", E, " precluded higher-priority backend",

@@ -153,7 +153,7 @@ def _code(report: LogReport) -> int:
     return _FAILED if report.fatal is not None else _OK
 
 
-# --- follow ----------------------------------------------------------------------------------------
+# --- follow ---------------------------------------------------------------------------------
 
 
 def _follow(path: Path, reader: LogReader) -> int:
