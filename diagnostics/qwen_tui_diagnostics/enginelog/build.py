@@ -73,11 +73,18 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
         budget=budget_of(boot),
         findings=tuple(insights_of(boot, facts, seen)),
         version_range=_version_range(boot),
-        subject="engine" if total else ("client" if client else None),
+        subject=_subject(boot, client=client, dead=fatal is not None),
         boot=boot.index,
         first_line=boot.first_line,
         unread=tuple((n, safe_text(text, boot.secrets)) for n, text in boot.unread),
     )
+
+
+def _subject(boot: Boot, *, client: bool, dead: bool) -> str | None:
+    """Tell what printed the log; a web server that is no engine is none."""
+    if boot.printed_by is not None or dead:
+        return "engine"
+    return "client" if client else None
 
 
 def _phase(boot: Boot, facts: dict[str, Value], *, failed: bool) -> str | None:
@@ -139,6 +146,8 @@ def _vllm_arguments(boot: Boot, facts: dict[str, Value]) -> None:
         # vLLM never lowers it: what does not fit waits, or refuses to boot.
         facts["max_running_requests_asked"] = seqs
         facts["max_running_requests_effective"] = seqs
+    if facts["chunked_prefill_size"] is None and known("enable_chunked_prefill") is not False:
+        facts["chunked_prefill_size"] = asked.get("max_num_batched_tokens")
     facts["num_speculative_tokens"] = boot.drafted()
     facts["tp_size"] = known("tensor_parallel_size")
     facts["kv_dtype"] = config.get("kv_cache_dtype") or asked.get("kv_cache_dtype")
@@ -155,6 +164,7 @@ def _runtime(seen: RuntimeFacts, facts: dict[str, Value]) -> None:
         accept_len_last=seen.accept_len_last,
         prefix_hit_last=seen.prefix_hit_last,
         gen_tps_last=seen.gen_tps_last,
+        cached_tokens_last=seen.cached_tokens_last,
         running_last=seen.running_last,
         waiting_last=seen.waiting_last,
         kv_usage_last=seen.kv_usage_last,

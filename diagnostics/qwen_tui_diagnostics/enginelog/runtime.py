@@ -45,6 +45,8 @@ class RuntimeFacts:
     """Percent: vLLM as printed; SGLang's last prefill batch, cached ÷ (cached + new)."""
     gen_tps_last: float | None = None
     """Never a line whose interval holds idle time."""
+    cached_tokens_last: int | None = None
+    """Of the last prefill batch."""
     running_last: int | None = None
     waiting_last: int | None = None
     kv_usage_last: float | None = None
@@ -125,6 +127,8 @@ def _prefill(line: LogLine, message: str, out: RuntimeFacts, state: _Reading) ->
     if not line.first_rank:
         return
     new, cached = _int(_NEW, message), _int(_CACHED, message)
+    if cached is not None:
+        out.cached_tokens_last = cached
     if new is not None and cached is not None and new + cached:
         out.prefix_hit_last = round(100.0 * cached / (new + cached), 2)
     _usage(message, out)

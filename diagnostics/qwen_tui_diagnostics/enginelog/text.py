@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import t, tr
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["boots_table", "report_lines", "verdict_line"]
 
 _BAR = 24
+_WIDTH = 96
 
 _PARTS: dict[str, Text] = {
     "total": t("total"),
@@ -110,13 +112,7 @@ def report_lines(report: LogReport) -> Iterator[str]:
     yield from _cause(report)
     yield from _changes(tr(t("Asked → got")), report.clamps)
     yield from _changes(tr(t("Chosen by the engine")), report.adjustments)
-    for finding in report.findings:
-        yield ""
-        yield f"! {tr(finding.title)}" if finding.severity != "info" else f"· {tr(finding.title)}"
-        if finding.remedy is not None:
-            yield f"    → {tr(finding.remedy)}"
-        if finding.evidence:
-            yield f"    {finding.evidence}"
+    yield from _findings(report)
     yield from _figures(report)
     yield from _budget(report)
     yield from _timeline(report)
@@ -140,6 +136,18 @@ def report_lines(report: LogReport) -> Iterator[str]:
         )
 
 
+def _sentence(text: Text, indent: str = "", mark: str = "") -> Iterator[str]:
+    """Yield a sentence, wrapped; ``mark`` stands before its first line only."""
+    yield from textwrap.wrap(
+        tr(text),
+        _WIDTH,
+        initial_indent=indent + mark,
+        subsequent_indent=indent + " " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,  # a flag must stay in one piece
+    )
+
+
 def boots_table(reports: tuple[LogReport, ...]) -> Iterator[str]:
     """Yield one line for each boot of a log."""
     for report in reports:
@@ -152,9 +160,9 @@ def _cause(report: LogReport) -> Iterator[str]:
     if fatal is None:
         return
     yield ""
-    yield tr(fatal.summary)
+    yield from _sentence(fatal.summary)
     if fatal.remedy is not None:
-        yield f"  → {tr(fatal.remedy)}"
+        yield from _sentence(fatal.remedy, "  ", "→ ")
     for evidence in fatal.evidence:
         yield f"  {evidence.line}: {evidence.text}"
 
@@ -166,15 +174,24 @@ def _changes(title: str, entries: tuple[Clamp, ...]) -> Iterator[str]:
     yield title
     width = max(len(e.arg) for e in entries)
     for entry in entries:
+        line = "" if entry.evidence is None else tr(t("line {number}", number=entry.evidence.line))
         yield (
-            f"  {entry.arg:<{width}}  {_value(entry.asked):>10} → {_value(entry.got):<10}  "
-            f"{entry.by}"
+            f"  {entry.arg:<{width}}  {_value(entry.asked)} → {_value(entry.got)}   "
+            f"({entry.by}{', ' if line else ''}{line})"
         )
-        yield f"  {'':<{width}}  {tr(entry.why)}"
+        yield from _sentence(entry.why, "      ")
         if entry.remedy is not None:
-            yield f"  {'':<{width}}  → {tr(entry.remedy)}"
-        if entry.evidence is not None and entry.evidence.line is not None:
-            yield f"  {'':<{width}}  {tr(t('line {number}', number=entry.evidence.line))}"
+            yield from _sentence(entry.remedy, "      ", "→ ")
+
+
+def _findings(report: LogReport) -> Iterator[str]:
+    for finding in report.findings:
+        yield ""
+        yield from _sentence(finding.title, mark="· " if finding.severity == "info" else "! ")
+        if finding.remedy is not None:
+            yield from _sentence(finding.remedy, "      ", "→ ")
+        if finding.evidence:
+            yield f"      ({finding.evidence})"
 
 
 def _figures(report: LogReport) -> Iterator[str]:
