@@ -44,7 +44,7 @@ async def test_a_quiet_download(bench: Bench) -> None:
     roles = {h["host"]: h["roles"] for h in run.result["hosts"]}
     assert roles == {
         f"127.0.0.1:{bench.hub.ports['hub']}": ["files", "listing"],
-        f"127.0.0.1:{bench.hub.ports['storage']}": ["storage"],
+        f"localhost:{bench.hub.ports['storage']}": ["storage"],
     }
     manifest = json.loads((bench.dest / ".cache/qwen-tui/manifest.json").read_bytes())
     assert manifest["commit"] == COMMIT
@@ -290,7 +290,7 @@ async def test_listing_and_file_host_are_reported_apart(bench: Bench) -> None:
     run = await bench.download()
     listing, files = run.plan["probes"]
     assert listing["host"] == f"127.0.0.1:{bench.hub.ports['hub']}"
-    assert files["content_host"] == f"127.0.0.1:{bench.hub.ports['storage']}"
+    assert files["content_host"] == f"localhost:{bench.hub.ports['storage']}"
     assert files["ranges"] is True
 
 

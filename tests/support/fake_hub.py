@@ -95,7 +95,9 @@ class FakeHub:
         return f"http://127.0.0.1:{self.ports['hub']}"
 
     def url(self, role: str) -> str:
-        return f"http://127.0.0.1:{self.ports[role]}"
+        # Another name for the storage: hub clients follow redirects within one host by themselves.
+        name = "localhost" if role == "storage" else "127.0.0.1"
+        return f"http://{name}:{self.ports[role]}"
 
     def fail(self, where: str, *faults: Fault) -> None:
         self.faults.setdefault(where, deque()).extend(faults)
