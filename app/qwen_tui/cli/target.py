@@ -13,7 +13,14 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["ServerTarget", "add_target_arguments", "resolve_target", "resolve_targets"]
+__all__ = [
+    "KEY_VARIABLE",
+    "ServerTarget",
+    "add_target_arguments",
+    "read_key",
+    "resolve_target",
+    "resolve_targets",
+]
 
 KEY_VARIABLE = "QWEN_TUI_API_KEY"
 """Where the key is looked for when ``--api-key-env`` is not given."""
@@ -67,7 +74,7 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
     Raises:
         UsageError: the named variable is not set, or no server is known.
     """
-    key = _key(args.api_key_env)
+    key = read_key(args.api_key_env)
     if args.url:
         urls = args.url if isinstance(args.url, list) else [args.url]
         return [ServerTarget(url, key) for url in urls]
@@ -83,7 +90,12 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
     return [ServerTarget(snapshot.url, key, snapshot.pid)]
 
 
-def _key(name: str | None) -> str | None:
+def read_key(name: str | None) -> str | None:
+    """Return the API key from the variable ``name`` (default :data:`KEY_VARIABLE`).
+
+    Raises:
+        UsageError: a variable was named and is not set.
+    """
     if name is None:
         return os.environ.get(KEY_VARIABLE) or None
     value = os.environ.get(name)

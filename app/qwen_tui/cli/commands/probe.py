@@ -1,20 +1,26 @@
-"""``qwen-tui probe``: one streaming request, timed where its bytes arrive."""
+"""``qwen-tui probe``: streaming requests of a chosen kind, timed where their bytes arrive."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Sequence
 
+    from qwen_tui.cli.target import ServerTarget
+    from qwen_tui.services.probe.compare import Comparison
     from qwen_tui.services.snapshots import ProbeResult
+    from qwen_tui_profiles.findings import Finding
+    from qwen_tui_profiles.text import Text
 
-SCHEMA = "qwen-tui.probe/1"
+_UNKNOWN = "—"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,93 +33,195 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_target_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help=tr(t("the model, instead of the first")))
+    parser.add_argument(
+        "--runs",
+        type=_positive,
+        metavar="N",
+        help=tr(t("probe N times after a discarded run (default: 1, with --gateway 3)")),
+    )
+    parser.add_argument(
+        "--gateway",
+        metavar="URL",
+        help=tr(t("probe through this gateway as well, and show the difference")),
+    )
+    parser.add_argument(
+        "--gateway-key-env", metavar="NAME", help=tr(t("variable that holds the gateway's key"))
+    )
+    parser.add_argument(
+        "--gateway-model", metavar="NAME", help=tr(t("the model's name at the gateway"))
+    )
+    parser.add_argument(
+        "--gateway-compose",
+        type=Path,
+        metavar="FILE",
+        help=tr(t("compose file of the gateway, looked through for debug logging")),
+    )
+    parser.add_argument(
+        "--curl", action="store_true", help=tr(t("print the request as a curl command instead"))
+    )
     parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Probe once and say what came of it."""
-    from qwen_tui.cli.target import resolve_target
-    from qwen_tui.services.probe import probe
+    """Probe and say what came of it."""
+    from qwen_tui.cli.target import read_key, resolve_target
+    from qwen_tui.services.probe.document import probe_json
 
     target = resolve_target(args)
-    result = asyncio.run(
-        probe(target.url, kind=args.kind, api_key=target.api_key, model=args.model)
-    )
-    if args.json:
-        print(json.dumps(probe_json(result, target.url), indent=2, ensure_ascii=False))
+    if args.curl:
+        print(asyncio.run(_curl(args, target)))
+        return 0
+    comparison = None
+    findings: list[Finding] = []
+    if args.gateway:
+        key = read_key(args.gateway_key_env) if args.gateway_key_env else target.api_key
+        comparison = asyncio.run(_compare(args, target, key))
+        results = comparison.direct
+        findings = _gateway_findings(args.gateway_compose)
     else:
-        _tell(result)
-    return 0 if result.error is None else 1
+        results = asyncio.run(_repeat(args, target))
+    if args.json:
+        document = probe_json(target.url, results, comparison, args.gateway, findings)
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _tell(results)
+        if comparison is not None:
+            _tell_gateway(comparison)
+        for finding in findings:
+            print(f"{finding.severity.value.upper()} {tr(finding.title)}\n  {finding.evidence}")
+            if finding.remedy is not None:
+                print(f"  → {tr(finding.remedy)}")
+    everything = [*results, *(() if comparison is None else comparison.gateway)]
+    if all(r.outcome == "not_applicable" for r in everything):
+        return 2
+    return 0 if all(r.error is None for r in everything) else 1
 
 
-def probe_json(result: ProbeResult, url: str) -> dict[str, object]:
-    """Return the ``qwen-tui.probe/1`` document, in English."""
-    return {
-        "schema": SCHEMA,
-        "url": url,
-        "kind": result.kind,
-        "model": result.model,
-        "outcome": result.outcome,
-        "error": None if result.error is None else str(result.error),
-        "ttft_ms": _round(result.ttft_ms),
-        "ttfo_ms": _round(result.ttfo_ms),
-        "tokens": result.tokens,
-        "reasoning_tokens": result.reasoning_tokens,
-        "prompt_tokens": result.prompt_tokens,
-        "cached_tokens": result.cached_tokens,
-        "decode_tok_s": _round(result.decode_tok_s),
-        "accept_length": _round(result.accept_length),
-        "chunks": result.chunks,
-        "chunk_gap_ms": {
-            "p50": _round(result.chunk_gap_p50_ms),
-            "p95": _round(result.chunk_gap_p95_ms),
-            "max": _round(result.chunk_gap_max_ms),
-        },
-        "ms_per_token": _round(result.ms_per_token),
-        "finish_reason": result.finish_reason,
-    }
+async def _repeat(args: argparse.Namespace, target: ServerTarget) -> tuple[ProbeResult, ...]:
+    from qwen_tui.services.probe.compare import Route, repeat
+
+    route = Route(target.url, target.api_key, args.model)
+    return await repeat(route, kind=args.kind, runs=args.runs or 1)
 
 
-def _tell(result: ProbeResult) -> None:
-    unknown = "—"
+async def _compare(
+    args: argparse.Namespace, target: ServerTarget, gateway_key: str | None
+) -> Comparison:
+    from qwen_tui.services.probe.compare import Route, compare
 
-    def figure(value: float | None, form: str) -> str:
-        return unknown if value is None else format(value, form)
+    return await compare(
+        Route(target.url, target.api_key, args.model),
+        Route(args.gateway, gateway_key, args.gateway_model),
+        kind=args.kind,
+        runs=args.runs or 3,
+    )
 
-    lines = [
-        t(
-            "TTFT {ttft} ms · TTFO {ttfo} ms (first visible token)",
-            ttft=figure(result.ttft_ms, ",.1f"),
-            ttfo=figure(result.ttfo_ms, ",.1f"),
-        ),
-        t(
-            "{tokens} tokens, {reasoning} of them reasoning, at {speed} tok/s "
-            "({per_token} ms a token)",
-            tokens=figure(result.tokens, ",d"),
-            reasoning=figure(result.reasoning_tokens, ",d"),
-            speed=figure(result.decode_tok_s, ",.1f"),
-            per_token=figure(result.ms_per_token, ",.2f"),
-        ),
-        t(
-            "{chunks} chunks, gap p50 {p50} ms, p95 {p95} ms, longest {longest} ms",
-            chunks=figure(result.chunks, ",d"),
-            p50=figure(result.chunk_gap_p50_ms, ",.1f"),
-            p95=figure(result.chunk_gap_p95_ms, ",.1f"),
-            longest=figure(result.chunk_gap_max_ms, ",.1f"),
-        ),
-        t(
-            "prompt {prompt} tokens, {cached} from the cache · accept length {accept}",
-            prompt=figure(result.prompt_tokens, ",d"),
-            cached=figure(result.cached_tokens, ",d"),
-            accept=figure(result.accept_length, ".2f"),
-        ),
-    ]
-    if result.outcome not in {"no_answer", "refused"}:
-        for line in lines:
+
+async def _curl(args: argparse.Namespace, target: ServerTarget) -> str:
+    from qwen_tui.cli.target import KEY_VARIABLE
+    from qwen_tui.services.live.target import Target
+    from qwen_tui.services.probe.probing import curl_command
+    from qwen_tui.services.probe.served import find_served
+
+    served = await find_served(Target.parse(target.url), api_key=target.api_key)
+    variable = (args.api_key_env or KEY_VARIABLE) if target.api_key is not None else None
+    return curl_command(
+        target.url,
+        args.kind,
+        args.model or served.model,
+        key_variable=variable,
+        sglang=served.sglang,
+    )
+
+
+def _gateway_findings(compose: Path | None) -> list[Finding]:
+    from qwen_tui.services.live.gateway import compose_findings, debug_findings, running_gateways
+
+    found = debug_findings(running_gateways())
+    return found + (compose_findings(compose) if compose is not None else [])
+
+
+def _tell(results: Sequence[ProbeResult]) -> None:
+    for number, result in enumerate(results, 1):
+        if len(results) > 1:
+            print(tr(t("run {n}", n=number)))
+        _tell_one(result)
+
+
+def _tell_one(result: ProbeResult) -> None:
+    if result.ttft_ms is not None or result.tokens is not None:
+        for line in _lines(result):
             print(tr(line))
+    if result.detail is not None:
+        print(tr(result.detail))
     if result.error is not None:
         print(f"{result.outcome}: {tr(result.error)}", file=sys.stderr)
 
 
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
+def _lines(result: ProbeResult) -> list[Text]:
+    return [
+        t(
+            "TTFT {ttft} ms · TTFO {ttfo} ms (first visible token)",
+            ttft=_figure(result.ttft_ms, ",.1f"),
+            ttfo=_figure(result.ttfo_ms, ",.1f"),
+        ),
+        t(
+            "{tokens} tokens, {reasoning} of them reasoning, at {speed} tok/s "
+            "({per_token} ms a token)",
+            tokens=_figure(result.tokens, ",d"),
+            reasoning=_figure(result.reasoning_tokens, ",d"),
+            speed=_figure(result.decode_tok_s, ",.1f"),
+            per_token=_figure(result.ms_per_token, ",.2f"),
+        ),
+        t(
+            "{chunks} chunks, gap p50 {p50} ms, p95 {p95} ms, longest {longest} ms",
+            chunks=_figure(result.chunks, ",d"),
+            p50=_figure(result.chunk_gap_p50_ms, ",.1f"),
+            p95=_figure(result.chunk_gap_p95_ms, ",.1f"),
+            longest=_figure(result.chunk_gap_max_ms, ",.1f"),
+        ),
+        t(
+            "prompt {prompt} tokens, {cached} from the cache · accept length {accept}",
+            prompt=_figure(result.prompt_tokens, ",d"),
+            cached=_figure(result.cached_tokens, ",d"),
+            accept=_figure(result.accept_length, ".2f"),
+        ),
+    ]
+
+
+def _tell_gateway(comparison: Comparison) -> None:
+    from qwen_tui.services.probe.compare import median_of
+
+    for result in comparison.gateway:
+        if result.error is not None:
+            print(tr(t("through the gateway: {error}", error=result.error)), file=sys.stderr)
+    if not comparison.gateway or not comparison.direct:
+        return
+    ratio = comparison.decode_ratio
+    print(
+        tr(
+            t(
+                "through the gateway: TTFT {ttft} ms ({added} ms), decode {speed} tok/s "
+                "({ratio} of direct), medians of {n} runs",
+                ttft=_figure(median_of(comparison.gateway, "ttft_ms"), ",.1f"),
+                added=_figure(comparison.ttft_added_ms, "+,.1f"),
+                speed=_figure(median_of(comparison.gateway, "decode_tok_s"), ",.1f"),
+                ratio=_figure(ratio, ".0%"),
+                n=len(comparison.gateway),
+            )
+        )
+    )
+
+
+def _figure(value: float | None, form: str) -> str:
+    return _UNKNOWN if value is None else format(value, form)
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 100:
+        raise argparse.ArgumentTypeError(tr(t("must be a whole number from 1 to 100")))
+    return value

@@ -1,0 +1,104 @@
+"""The same probe several times, directly and through a gateway: what does the gateway cost?
+
+Direct and gateway requests alternate, so that both see the same server; one of each is sent first
+and discarded (it fills the prefix cache and opens what has to be opened).
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.probe.probing import probe
+
+if TYPE_CHECKING:
+    from qwen_tui.services.snapshots import ProbeResult
+
+__all__ = ["Comparison", "Route", "compare", "repeat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to the model."""
+
+    url: str
+    api_key: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results of both ways, in the order in which they were sent; failures included."""
+
+    direct: tuple[ProbeResult, ...]
+    gateway: tuple[ProbeResult, ...]
+
+    @property
+    def ttft_added_ms(self) -> float | None:
+        """Median TTFT through the gateway minus the direct one; ``None`` if one was not measured.
+
+        Medians of few runs: the spread is in the results.
+        """
+        return _difference(self.direct, self.gateway, "ttft_ms")
+
+    @property
+    def ttfo_added_ms(self) -> float | None:
+        """The same for the first visible token."""
+        return _difference(self.direct, self.gateway, "ttfo_ms")
+
+    @property
+    def decode_ratio(self) -> float | None:
+        """Decode speed through the gateway ÷ direct; 1.0 = the gateway costs nothing."""
+        direct = median_of(self.direct, "decode_tok_s")
+        gateway = median_of(self.gateway, "decode_tok_s")
+        return None if not direct or gateway is None else gateway / direct
+
+
+async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) -> Comparison:
+    """Probe both ways ``runs`` times each, after one discarded pair.
+
+    Raises:
+        UsageError: an address or the kind is not usable.
+    """
+    found: dict[str, list[ProbeResult]] = {"direct": [], "gateway": []}
+    for number in range(-1, runs):
+        for name, route in (("direct", direct), ("gateway", gateway)):
+            result = await probe(route.url, kind=kind, api_key=route.api_key, model=route.model)
+            if number >= 0:
+                found[name].append(result)
+            elif result.error is not None and result.ttft_ms is None:
+                # No use in asking again what cannot be reached.
+                found[name].append(result)
+                return Comparison(tuple(found["direct"]), tuple(found["gateway"]))
+    return Comparison(tuple(found["direct"]), tuple(found["gateway"]))
+
+
+async def repeat(route: Route, *, kind: str, runs: int) -> tuple[ProbeResult, ...]:
+    """Probe one way ``runs`` times; with more than one, a first request is discarded.
+
+    Raises:
+        UsageError: the address or the kind is not usable.
+    """
+    results: list[ProbeResult] = []
+    for number in range(-1 if runs > 1 else 0, runs):
+        result = await probe(route.url, kind=kind, api_key=route.api_key, model=route.model)
+        failed = result.error is not None and result.ttft_ms is None
+        if number >= 0 or failed:
+            results.append(result)
+        if failed:
+            break
+    return tuple(results)
+
+
+def median_of(results: tuple[ProbeResult, ...], field: str) -> float | None:
+    """Return the median of a figure over the results that have it."""
+    values = [v for r in results if (v := getattr(r, field)) is not None]
+    return statistics.median(values) if values else None
+
+
+def _difference(
+    direct: tuple[ProbeResult, ...], gateway: tuple[ProbeResult, ...], field: str
+) -> float | None:
+    one, other = median_of(direct, field), median_of(gateway, field)
+    return None if one is None or other is None else other - one
