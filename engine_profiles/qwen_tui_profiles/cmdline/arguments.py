@@ -70,8 +70,15 @@ class Arguments:
 
     @cached_property
     def by_name(self) -> Mapping[str, Option]:
-        """Canonical name → the last option of that name (argparse lets the last one win)."""
-        return {option.name: option for option in self.options}
+        """Every spelling → the last option of that flag (argparse lets the last one win).
+
+        Which spelling is the canonical one changed between releases, so all of them lead to it.
+        """
+        out: dict[str, Option] = {}
+        for option in self.options:
+            for name in option.spec.names if option.spec is not None else (option.name,):
+                out[name] = option
+        return out
 
     def given(self, name: str) -> bool:
         """Tell whether a flag was given (and not taken back with ``--no-…``)."""
@@ -103,9 +110,9 @@ def read_arguments(engine: EngineKind, argv: Sequence[str], table: FlagTable) ->
             taken = _take(argv, index, spec)
             values += argv[index : index + taken]
             index += taken
-        if member:
-            values = [json.dumps({member: values[0] if values else True})]
         canonical = name if spec is None else spec.name
+        if member:
+            values = [_with_member(options, canonical, member, values)]
         negated = (
             spec is not None
             and spec.arity is Arity.SWITCH
@@ -117,6 +124,25 @@ def read_arguments(engine: EngineKind, argv: Sequence[str], table: FlagTable) ->
         if trouble is not None:
             troubles.append(trouble)
     return Arguments(tuple(options), tuple(positionals), tuple(troubles))
+
+
+def _with_member(options: list[Option], name: str, member: str, values: list[str]) -> str:
+    """Return the JSON so far with one more member; ``--a.b 1 --a.c 2`` build one object."""
+    before = next((o for o in reversed(options) if o.name == name and o.values), None)
+    try:
+        found = json.loads(before.values[0]) if before is not None else {}
+    except ValueError:
+        found = {}
+    document: dict[str, object] = found if isinstance(found, dict) else {}
+    target = document
+    *path, last = member.split(".")
+    for part in path:
+        inner = target.setdefault(part, {})
+        if not isinstance(inner, dict):
+            inner = target[part] = {}
+        target = inner
+    target[last] = values[0] if values else True
+    return json.dumps(document)
 
 
 def _is_flag(word: str) -> bool:

@@ -191,7 +191,7 @@ FACT_NAMES = frozenset(
         *("version_stated", "fork", "needs_fork", "card", "card_gib", "kv_tokens", "entry"),
         *("big_card", "discrete", "unified"),
         *("container", "flash_image", "config_glued", "gateway_debug", "architecture"),
-        *("model", "kind", "hybrid", "wrapped", "quant"),
+        *("model", "kind", "foreign_model", "hybrid", "wrapped", "quant"),
         *("declared_context", "open_host", "context", "speculative", "tp"),
     }
 )
@@ -338,6 +338,7 @@ class _Asker:
         return {
             "model": name,
             "kind": kind,
+            "foreign_model": kind == "other",
             "hybrid": hybrid,
             "wrapped": wrapped,
             "quant": quant,
@@ -495,7 +496,7 @@ def _number(value: object) -> object:
     if value is None or isinstance(value, (Unknown, bool)):
         return value if not isinstance(value, bool) else int(value)
     text = str(value).strip()
-    match = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kKmMgGtT])?i?", text)
+    match = re.fullmatch(r"(-?(?:\d+(?:\.\d*)?|\.\d+))([kKmMgGtT])?i?", text)
     if match is None:
         return UNKNOWN
     scaled = float(match[1]) * _SUFFIXES.get(match[2] or "", 1)

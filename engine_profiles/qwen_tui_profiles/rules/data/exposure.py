@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
         title=t("--trust-remote-code runs Python that comes with the checkpoint"),
         what=t("The engine has the Qwen3.5/3.8 classes built in and does not need it."),
         remedy=t("Remove --trust-remote-code."),
-        when="has('--trust-remote-code') and kind != 'other'",
+        when="has('--trust-remote-code') and not foreign_model",
         engine=None,
         source="seed 004 §10; model registry of the released packages",
         shows=("--trust-remote-code",),
