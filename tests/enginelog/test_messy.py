@@ -152,3 +152,43 @@ def test_broken_characters_are_counted() -> None:
     reader = LogReader()
     reader.feed(b"[2026-11-29 13:47:08] Load weight begin. avail mem=1.5 GB\n\xff\xfe\n")
     assert reader.replaced == 2
+
+
+def test_level_and_file_after_the_clock() -> None:
+    """As some SGLang releases print before their logger is set up."""
+    line = (
+        "[2025-12-28 10:39:49] WARNING server_args.py:1543: Attention backend not specified. Use "
+        "flashinfer backend by default.\n"
+    )
+    report = read(line.encode())
+    assert [(c.arg, c.got) for c in report.adjustments] == [("--attention-backend", "flashinfer")]
+
+
+@pytest.mark.parametrize("width", [80, 133, 212])
+def test_argument_dump_wrapped_by_a_terminal(width: int) -> None:
+    for name in ("h200/tiny-maxtotal.log", "cpu/ready.log"):
+        lines = []
+        for line in load(name).decode().split("\n"):
+            if "server_args=" in line:
+                lines += [line[i : i + width].rstrip() for i in range(0, len(line), width)]
+            else:
+                lines.append(line)
+        wrapped = read("\n".join(lines).encode())
+        clean = read(load(name))
+        assert essence(wrapped) == essence(clean)
+
+
+def test_logging_configurations_of_users() -> None:
+    summary = (
+        "max_total_num_tokens=840736, chunked_prefill_size=2048, max_prefill_tokens=16384, "
+        "max_running_requests=2, context_len=32768, available_gpu_mem=5.04 GB"
+    )
+    for head in (
+        "2026-11-29 14:08:39,123 - sglang.srt.managers.scheduler - INFO - ",
+        "INFO:sglang.srt.managers.scheduler:",
+        "2026-11-29 14:08:39 INFO - ",
+        "",
+    ):
+        assert read((head + summary + "\n").encode()).facts["kv_tokens"] == 840736, head
+    record = json.dumps({"asctime": "2026-11-29", "levelname": "INFO", "message": summary})
+    assert read(record.encode()).facts["kv_tokens"] == 840736

@@ -56,7 +56,8 @@ def _same_values(name: str, report: LogReport) -> None:
     whole = read(load(name)).facts
     moving = {"pool_end_avail_gb", "accept_len_last", "prefix_hit_last", "gen_tps_last",
               "running_last", "waiting_last", "kv_usage_last", "mamba_usage_last",
-              "mamba_usage_max", "cached_tokens_last", "phase_at_failure", "context_usable"}  # fmt: skip
+              "mamba_usage_max", "cached_tokens_last", "phase_at_failure",
+              "context_usable"}  # fmt: skip
     for key, value in report.facts.items():
         if value is not None and key not in moving:
             assert value == whole[key], (name, key)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.findings import Value
 
-__all__ = ["FIELD_TYPES", "parse_argv", "parse_repr"]
+__all__ = ["FIELD_TYPES", "is_open", "parse_argv", "parse_repr"]
 
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[({]|[\])}]|,|[^'"\[\](){},]+|['"]""", re.DOTALL
@@ -83,6 +83,19 @@ def parse_repr(
             value = REDACTED
         found[name] = value
     return found
+
+
+def is_open(text: str) -> bool:
+    """Tell whether the repr's closing bracket is missing: cut, or wrapped onto further lines."""
+    start = re.match(r"\s*(?:[\w.]+\(|\{)", text)
+    if start is None:
+        return False
+    depth = 0
+    for match in _TOKEN.finditer(text, start.end()):
+        depth += (match[0] in "[({") - (match[0] in "])}")
+        if depth < 0:
+            return False
+    return True
 
 
 def _secret(name: str) -> bool:

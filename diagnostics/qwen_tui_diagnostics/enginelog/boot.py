@@ -86,6 +86,8 @@ class Boot:
     asked_known: bool = False
     """Whether the log shows what was asked apart from the defaults."""
     args_line: LogLine | None = None
+    open_args: str | None = None
+    """The argument dump so far, while a terminal's wrapping left it unfinished."""
     facts: dict[str, Fact] = field(default_factory=dict)
     phase: str | None = None
     spans: dict[str, Span] = field(default_factory=dict)

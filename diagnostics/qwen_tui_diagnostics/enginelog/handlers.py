@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.enginelog.arguments import parse_repr
+from qwen_tui_diagnostics.enginelog.arguments import is_open, parse_repr
 from qwen_tui_diagnostics.enginelog.boot import Load, Pool
 
 if TYPE_CHECKING:
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.enginelog.lines import LogLine
     from qwen_tui_profiles.findings import Value
 
-__all__ = ["apply"]
+__all__ = ["apply", "continue_args"]
 
 _DRAFT_TYPE = re.compile(r"MTP$|NextN$|Eagle3?$|Draft|Medusa|DFlash")
 _MAX_RANKS = 64
+_MAX_ARGS = 64 * 1024
+_NO_CONTINUATION = re.compile(r"\s\s|Traceback|/\S+:\d+: \w+Warning|[\w.]+Error\b|.*\d%\||$")
 
 
 def apply(boot: Boot, row: Row, fields: Mapping[str, Value], line: LogLine) -> None:
@@ -54,19 +56,49 @@ def _int(value: Value) -> int | None:
 
 
 def _server_args(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.args = parse_repr(line.message.partition("server_args=")[2], boot.secrets)
     boot.args_line = line
+    _take_args(boot, line.message.partition("server_args=")[2])
 
 
 def _non_default(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.asked = parse_repr(line.message.partition("non-default args: ")[2], boot.secrets)
-    boot.asked_known = True
     boot.args_line = line
+    boot.asked_known = True
+    _take_args(boot, line.message.partition("non-default args: ")[2])
 
 
 def _namespace(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
-    boot.args = parse_repr(line.message.partition("args: ")[2], boot.secrets)
     boot.args_line = line
+    _take_args(boot, line.message.partition("args: ")[2])
+
+
+def _take_args(boot: Boot, text: str) -> None:
+    found = parse_repr(text, boot.secrets)
+    if boot.asked_known:
+        boot.asked = found
+    else:
+        boot.args = found
+    boot.open_args = text if is_open(text) else None
+
+
+def continue_args(boot: Boot, line: LogLine) -> bool:
+    """Take a line without head that continues an argument dump which a terminal wrapped."""
+    text = boot.open_args
+    if text is None:
+        return False
+    if (
+        line.engine is not None
+        or len(text) > _MAX_ARGS
+        or _NO_CONTINUATION.match(line.text) is not None
+    ):
+        _take_args(boot, text)  # what came of it
+        boot.open_args = None
+        return False
+    text += line.text
+    if text.endswith((")", "}")):
+        _take_args(boot, text)
+    else:
+        boot.open_args = text
+    return True
 
 
 def _version(boot: Boot, fields: Mapping[str, Value], _: LogLine) -> None:

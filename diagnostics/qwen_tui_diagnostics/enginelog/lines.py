@@ -64,7 +64,8 @@ _PREFIXES = (
     re.compile(rf"(?:- )?(?:[\w.]+ - )?(?:{_LEVELS}) - "),
 )
 _JSON_TEXT = ("log", "message", "msg", "MESSAGE")
-_LEVEL_WORD = re.compile(rf"(?P<level>{_LEVELS}) (?=\w)")
+# SGLang before its logger is set up, in some releases: "] INFO server_args.py:1565: …"
+_LEVEL_WORD = re.compile(rf"(?P<level>{_LEVELS}) (?:[\w./]+\.py:\d+: )?(?=\S)")
 _LOGGER = re.compile(rf"(?P<level>{_LEVELS}):(?P<name>[\w.]+):(?! )")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.boot import Boot
 from qwen_tui_diagnostics.enginelog.build import build_report
-from qwen_tui_diagnostics.enginelog.handlers import apply
+from qwen_tui_diagnostics.enginelog.handlers import apply, continue_args
 from qwen_tui_diagnostics.enginelog.index import StartIndex
 from qwen_tui_diagnostics.enginelog.lines import LogLine, RawLines, learn_prefix, parse_line
 from qwen_tui_diagnostics.enginelog.sglang_args import SGLANG_ARGUMENT_CHANGES
@@ -178,7 +178,8 @@ class LogReader:
             prefix = learn_prefix(line)
             if prefix and len(prefix) <= _MAX_LEARNED:
                 self._learned = prefix
-        read = self._match(line)
+        read = self._boot.open_args is not None and continue_args(self._boot, line)
+        read = read or self._match(line)
         boot = self._boot
         died = boot.death.see(line, boot.phase)
         if line.engine is not None:
