@@ -27,10 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from qwen_tui.services.live import MetricPoller
     from qwen_tui.services.settings import Settings
-    from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui.services.snapshots import (
+        GpuSnapshot,
+        LiveSnapshot,
+        ProbeResult,
+        ServerSnapshot,
+    )
     from qwen_tui.services.supervisor import ServerSupervisor
     from qwen_tui_diagnostics.result import CheckResult
+    from qwen_tui_profiles.findings import Clamp
     from qwen_tui_profiles.profile import EngineProfile
 
 __all__ = ["RealConsole"]
@@ -54,6 +61,10 @@ class RealConsole:
         self._ready = asyncio.Lock()
         self._swapping = False
         self._lock = ConsoleLock(paths)
+        self._poller: MetricPoller | None = None
+        # What the live figures are explained with: the newest GPU samples and the boot's clamps.
+        self._gpus: tuple[GpuSnapshot, ...] = ()
+        self._clamps: tuple[Clamp, ...] = ()
 
     async def profiles(self) -> ProfileList:
         """Read presets and user profiles."""
@@ -102,6 +113,7 @@ class RealConsole:
             if ask:
                 asked = now_s
             now = await supervisor.snapshot(ask=ask)
+            self._clamps = () if now.report is None else now.report.clamps
             if last is None or differs(last, now):
                 yield now
             last = now
@@ -153,7 +165,13 @@ class RealConsole:
         module = await _module("qwen_tui.services.live")
         supervisor = await self._server()
         pace = module.Pace(busy_s=interval_s, idle_s=max(interval_s, module.Pace().idle_s))
-        async for snapshot in module.MetricPoller(url, supervisor.api_key(), pace=pace).stream():
+        self._poller = poller = module.MetricPoller(
+            url,
+            supervisor.api_key(),
+            pace=pace,
+            context=lambda: module.LiveContext(self._gpus, self._clamps),
+        )
+        async for snapshot in poller.stream():
             yield snapshot
 
     async def probe(self, url: str) -> ProbeResult:
@@ -161,6 +179,8 @@ class RealConsole:
         module = await _module("qwen_tui.services.probe")
         supervisor = await self._server()
         result: ProbeResult = await module.probe(url, api_key=supervisor.api_key())
+        if self._poller is not None:
+            self._poller.note_probe(result)
         return result
 
     async def log(self, path: Path) -> AsyncIterator[LogChunk]:
@@ -174,6 +194,7 @@ class RealConsole:
         module = await _module("qwen_tui.services.gpu")
         sampler = module.GpuSampler(server_pid=self._server_pid)
         async for gpus in sampler.stream():
+            self._gpus = gpus
             yield GpuView(gpus, sampler.error)
 
     async def checks(
