@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from qwen_tui.cli.download_view import event_lines, result_lines
 from qwen_tui.services.download import sentences
+from qwen_tui.services.download.narration import event_lines, result_lines
 from qwen_tui.services.download.prepare import parse_rate, prepare
 from qwen_tui.services.download.problems import RETRYABLE
 from qwen_tui.services.paths import Paths
@@ -157,7 +157,7 @@ def test_bars_and_a_question_on_a_terminal(bench: Bench) -> None:
     assert os.waitstatus_to_exitcode(status) == 0, text
     assert answered
     assert "━" in text
-    assert "Complete: 2 files" in text
+    assert "2 of 2 hashes proven" in text
     assert text.rstrip().endswith("no verifier.") or "verify:" in text
 
 
@@ -237,5 +237,5 @@ def test_a_failed_result_says_what_to_do_for_each_file() -> None:
         "failures": [{"path": "x", "code": "hash_mismatch", "fields": fields}],
     }
     lines = [str(line) for line in result_lines(result, {"files": []})]
-    assert lines[0] == "1 files did not come."
+    assert lines[0] == "Files that did not come: 1."
     assert any("use another mirror" in line for line in lines)

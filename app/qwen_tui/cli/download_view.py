@@ -7,14 +7,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from qwen_tui_profiles.foreign import clean, redact
+from qwen_tui.services.download.narration import event_lines, progress_line, result_lines
+from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
-__all__ = ["View", "make_view", "plan_lines", "result_lines"]
+__all__ = ["View", "make_view"]
 
 _PLAIN_EVERY_S = 10.0
 
@@ -95,7 +95,7 @@ class _PlainView:
             now = time.monotonic()
             if now - self._last >= _PLAIN_EVERY_S:
                 self._last = now
-                self._say(_progress_line(event))
+                self._say(progress_line(event))
             return
         for line in event_lines(event):
             self._say(line)
@@ -169,222 +169,6 @@ class _BarView(_PlainView):
 
 
 _STOPPING = t("Stopping; what was received is kept. Once more to end at once.")
-
-
-def event_lines(event: dict[str, Any]) -> Iterator[Text]:
-    """Return what a person should know of an event."""
-    from qwen_tui.services.download.sentences import describe, retry_line
-
-    match event["event"]:
-        case "ready":
-            yield _ready_line(event)
-        case "plan":
-            yield from plan_lines(event)
-        case "checking":
-            yield t(
-                "Checking {path}, {gb} hashed.",
-                path=_short(event["path"]),
-                gb=_gb(event["done_bytes"]),
-            )
-        case "resumed":
-            yield t("{path} goes on from {gb}.", path=event["path"], gb=_gb(event["bytes"]))
-        case "restarted":
-            yield _restart_line(event)
-        case "retry":
-            yield retry_line(event)
-        case "mismatch":
-            yield t(
-                "{path} has a wrong hash: expected {expected}, got {found}. Kept as {kept}.",
-                path=event["path"],
-                expected=event["expected"],
-                found=event["found"],
-                kept=event["kept"],
-            )
-        case "displaced":
-            yield t(
-                "Another {path} was here; it is kept in {kept}.",
-                path=event["path"],
-                kept=event["kept"],
-            )
-        case "failed":
-            yield describe(event["code"], event["fields"]).message
-        case "file":
-            yield t("{path}: {gb}, hash proven.", path=event["path"], gb=_gb(event["bytes"]))
-        case _:
-            return
-
-
-def plan_lines(plan: dict[str, Any]) -> Iterator[Text]:
-    """Return the plan for a person."""
-    yield t(
-        "{repo} at {revision} ({commit}) to {folder}",
-        repo=plan["repo"],
-        revision=clean(plan["revision"]),
-        commit=plan["commit"][:12],
-        folder=plan["folder"],
-    )
-    yield t(
-        "  {n} files, {total}: {here} here and verified, {kept} kept of earlier, {fetch} to fetch",
-        n=len(plan["files"]),
-        total=_gb(plan["total_bytes"]),
-        here=_gb(plan["here_bytes"]),
-        kept=_gb(plan["kept_bytes"]),
-        fetch=_gb(plan["fetch_bytes"]),
-    )
-    changed = [f["path"] for f in plan["files"] if f["state"] == "differs"]
-    if changed:
-        yield t("  different content here, kept aside when replaced: {paths}", paths=_list(changed))
-    if plan["left_out"]:
-        yield t(
-            "  left out, not loaded: {n} files, {gb} ({paths})",
-            n=len(plan["left_out"]),
-            gb=_gb(sum(f["size"] or 0 for f in plan["left_out"])),
-            paths=_list([f["path"] for f in plan["left_out"]]),
-        )
-    yield t("  free afterwards: {gb}", gb=_gb(plan["free_after_bytes"]))
-    if plan["eta_s"] is not None:
-        yield t("  about {time} at the speed of last time", time=_duration(plan["eta_s"]))
-    if plan["leftovers"]["count"]:
-        yield t(
-            "  {n} unfinished files of other downloads lie here ({gb}); they cannot be continued",
-            n=plan["leftovers"]["count"],
-            gb=_gb(plan["leftovers"]["bytes"]),
-        )
-    for probe in plan["probes"]:
-        yield _probe_line(probe)
-
-
-def result_lines(result: dict[str, Any], plan: dict[str, Any]) -> Iterator[Text]:
-    """Return the result for a person."""
-    from qwen_tui.services.download.sentences import describe
-
-    seconds = max(float(result["seconds"]), 1e-3)
-    fetched = result["fetched_bytes"]
-    match result["status"]:
-        case "complete":
-            yield t(
-                "Complete: {n} files in {folder}, every hash proven ({gb} in {time}, {speed}/s).",
-                n=len(plan["files"]),
-                folder=result["folder"],
-                gb=_gb(fetched),
-                time=_duration(seconds),
-                speed=_gb(fetched / seconds),
-            )
-        case "cancelled":
-            yield t("Stopped; {gb} came. The same command goes on from there.", gb=_gb(fetched))
-        case _:
-            yield t("{n} files did not come.", n=len(result["failures"]))
-            for failure in result["failures"]:
-                error = describe(failure["code"], failure["fields"])
-                yield t("  {path}: {what}", path=failure["path"], what=error.message)
-                if error.remedy is not None:
-                    yield t("    → {remedy}", remedy=error.remedy)
-    sources = [h for h in result["hosts"] if h["bytes"]]
-    if sources:
-        yield t(
-            "Bytes came from {hosts}; Xet was off.",
-            hosts=", ".join(f"{h['host']} ({tr(_gb(h['bytes']))})" for h in sources),
-        )
-    yield from _verify_lines(result)
-
-
-def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
-    if result["status"] != "complete":
-        return
-    verify = result.get("verify")
-    if verify is None:
-        yield t("The checkpoint was not judged: this installation has no verifier.")
-        return
-    yield t("verify: {verdict}", verdict=str(verify["verdict"]))
-    if verify.get("problem"):
-        yield t("  {problem}", problem=verify["problem"])
-    for finding in verify.get("findings", ()):
-        yield t(
-            "  {severity} {rule}: {title}",
-            severity=finding["severity"],
-            rule=finding["rule"],
-            title=clean(str(finding["title"])),
-        )
-
-
-def _ready_line(event: dict[str, Any]) -> Text:
-    token = event["token"]
-    if token["present"]:
-        return t(
-            "Xet is off. Endpoint {endpoint}; token present, from {source}.",
-            endpoint=redact(event["endpoint"]),
-            source=token["from"],
-        )
-    return t("Xet is off. Endpoint {endpoint}; no token.", endpoint=redact(event["endpoint"]))
-
-
-def _restart_line(event: dict[str, Any]) -> Text:
-    why = {
-        "changed": t("its content changed at the server"),
-        "no_ranges": t("the server sends whole files only"),
-        "range_refused": t("the server has fewer bytes"),
-    }.get(event["why"], t("the server"))
-    return t(
-        "{path} begins anew, {gb} are lost: {why}.",
-        path=event["path"],
-        gb=_gb(event["lost_bytes"]),
-        why=why,
-    )
-
-
-def _probe_line(probe: dict[str, Any]) -> Text:
-    from qwen_tui.services.download.sentences import describe
-
-    what = t("listing") if probe["what"] == "listing" else t("files")
-    if "code" in probe:
-        return t(
-            "  {what}: {problem}",
-            what=what,
-            problem=describe(probe["code"], probe["fields"]).message,
-        )
-    if probe["what"] == "listing":
-        return t("  {what}: {host}, {ms:.0f} ms", what=what, host=probe["host"], ms=probe["ms"])
-    resume = t("can be continued") if probe["ranges"] else t("cannot be continued: no ranges")
-    return t(
-        "  {what}: {host} → {content}, {ms:.0f} ms, {resume}",
-        what=what,
-        host=probe["host"],
-        content=probe["content_host"],
-        ms=probe["ms"],
-        resume=resume,
-    )
-
-
-def _progress_line(event: dict[str, Any]) -> Text:
-    speed, eta = event["bytes_s"], event["eta_s"]
-    return t(
-        "{done} of {total}, {speed}/s, {eta} left",
-        done=_gb(event["done_bytes"]),
-        total=_gb(event["total_bytes"]),
-        speed=t("—") if speed is None else _gb(speed),
-        eta=t("—") if eta is None else _duration(eta),
-    )
-
-
-def _gb(size: float) -> Text:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return t("{number:,.1f} {unit}", number=size / scale, unit=unit)
-    return t("{number} B", number=int(size))
-
-
-def _duration(seconds: float) -> Text:
-    whole = round(seconds)
-    if whole >= 3600:
-        return t("{h} h {m:02d} min", h=whole // 3600, m=whole % 3600 // 60)
-    if whole >= 60:
-        return t("{m} min {s:02d} s", m=whole // 60, s=whole % 60)
-    return t("{s:.1f} s", s=seconds)
-
-
-def _list(paths: list[str], most: int = 3) -> str:
-    shown = ", ".join(clean(p) for p in paths[:most])
-    return f"{shown}, …" if len(paths) > most else shown
 
 
 def _short(path: str, width: int = 40) -> str:
