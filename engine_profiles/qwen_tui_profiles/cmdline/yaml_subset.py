@@ -17,6 +17,8 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qwen_tui_profiles.text import Text
+
 __all__ = ["Node", "read_yaml"]
 
 Node = "dict[str, Node] | list[Node] | str | None"
@@ -44,7 +46,7 @@ class _Reader:
         ]
         self.position = 0
 
-    def fail(self, line: int, what: str) -> InputError:
+    def fail(self, line: int, what: Text) -> InputError:
         return InputError(
             t("Line {line} of the YAML file: {what}.", line=line, what=what),
             t("Write the service without it, or pass the command itself."),
@@ -55,7 +57,7 @@ class _Reader:
         while self.position < len(self.lines):
             line = self.lines[self.position]
             if "\t" in self.raw[self.position][: line.indent + 1]:
-                raise self.fail(line.number, "a tab is used to indent")
+                raise self.fail(line.number, t("a tab is used to indent"))
             if line.text and not line.text.startswith("#") and line.text not in {"---", "..."}:
                 return line
             self.position += 1
@@ -66,7 +68,7 @@ class _Reader:
         if line is None or line.indent < indent:
             return None
         if depth > _MAX_DEPTH:
-            raise self.fail(line.number, "it is nested too deeply")
+            raise self.fail(line.number, t("it is nested too deeply"))
         if line.text == "-" or line.text.startswith("- "):
             return self.sequence(line.indent, depth)
         if _KEY.match(line.text):
@@ -78,13 +80,13 @@ class _Reader:
         while (line := self.skip()) is not None and line.indent == indent:
             match = _KEY.match(line.text)
             if match is None:
-                raise self.fail(line.number, "a key and a colon are expected")
+                raise self.fail(line.number, t("a key and a colon are expected"))
             key = _unquoted(match["key"])
             if key == "<<":
-                raise self.fail(line.number, "merge keys (<<) are not read")
+                raise self.fail(line.number, t("merge keys (<<) are not read"))
             out[key] = self.value(line, line.text[match.end() :].strip(), indent, depth)
         if line is not None and line.indent > indent:
-            raise self.fail(line.number, "it is indented further than its neighbours")
+            raise self.fail(line.number, t("it is indented further than its neighbours"))
         return out
 
     def sequence(self, indent: int, depth: int) -> list[object]:
@@ -99,6 +101,11 @@ class _Reader:
                 self.lines[self.position] = _Line(line.number, inner, rest)
                 out.append(self.mapping(inner, depth + 1))
                 continue
+            if rest.startswith("- "):
+                inner = line.indent + 1 + line.text[1:].index("-")
+                self.lines[self.position] = _Line(line.number, inner, rest)
+                out.append(self.sequence(inner, depth + 1))
+                continue
             out.append(self.value(line, rest, indent, depth))
         return out
 
@@ -106,7 +113,7 @@ class _Reader:
         """Read what stands behind a colon or dash; leaves the position after it."""
         self.position += 1
         if rest[:1] in {"&", "*", "!"}:
-            raise self.fail(line.number, "anchors, aliases and tags are not read")
+            raise self.fail(line.number, t("anchors, aliases and tags are not read"))
         match = _BLOCK.match(rest)
         if match is not None:
             return self.block_scalar(indent, match["style"], match["chomp"])
@@ -137,7 +144,7 @@ class _Reader:
             following = self.lines[self.position] if self.position < len(self.lines) else None
             if following is None:
                 if quote:
-                    raise self.fail(line.number, "a quote is never closed")
+                    raise self.fail(line.number, t("a quote is never closed"))
                 break
             if not quote and (
                 not following.text or following.indent <= indent or _KEY.match(following.text)
@@ -176,7 +183,7 @@ class _Reader:
         items, end = _flow_value(text, 0, 0)
         trailing = text[end:].strip()
         if end < 0 or (trailing and not trailing.startswith("#")):
-            raise self.fail(line.number, "a list or mapping in brackets is not closed")
+            raise self.fail(line.number, t("a list or mapping in brackets is not closed"))
         return items
 
 
@@ -190,7 +197,7 @@ def read_yaml(text: str) -> object:
     value = reader.block(0)
     rest = reader.skip()
     if rest is not None:
-        raise reader.fail(rest.number, "it does not belong to what stands above")
+        raise reader.fail(rest.number, t("it does not belong to what stands above"))
     return value
 
 
