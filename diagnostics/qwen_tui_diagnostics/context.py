@@ -26,6 +26,9 @@ PLE_NVME_BACKEND = "SGLANG_QWEN4_PLE_NVME_BACKEND"
 PLE_NVME_DEPTH = "SGLANG_QWEN4_PLE_NVME_QUEUE_DEPTH"
 PLE_NVME_PAGES = "SGLANG_QWEN4_PLE_NVME_CACHE_PAGES"
 
+PLE_NVME_BYTES = "SGLANG_QWEN4_PLE_NVME_CACHE_BYTES"
+DEFAULT_PLE_PAGES = 5_242_880
+
 DEFAULT_IO_DEPTH = 512
 """Queue depth of the fork's published command."""
 
@@ -144,6 +147,15 @@ class Target:
         """Queue depth of PLE streaming."""
         text = self.env.get(PLE_NVME_DEPTH, "")
         return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_IO_DEPTH
+
+    @property
+    def ple_cache_bytes(self) -> int:
+        """Host memory that the fork keeps for pages or rows of the table."""
+        limit = self.env.get(PLE_NVME_BYTES, "")
+        if limit.isdecimal():
+            return int(limit)
+        pages = self.env.get(PLE_NVME_PAGES, "")
+        return (int(pages) if pages.isdecimal() else DEFAULT_PLE_PAGES) * 4096
 
     @property
     def speculative(self) -> bool:

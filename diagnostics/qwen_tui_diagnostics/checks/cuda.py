@@ -21,6 +21,7 @@ from qwen_tui_diagnostics.checks.tables import (
     capability_row,
 )
 from qwen_tui_diagnostics.checks.units import dotted, listed
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
@@ -38,8 +39,7 @@ _LATE = t("the engine stops at the first kernel it has to compile, minutes into 
 
 
 def _home(facts: Facts, target: Target) -> Verdict:
-    facts.flag("toolkit.searched")
-    if not facts.has("toolkit.home"):
+    if not facts.text("toolkit.home"):
         return ok(t("CUDA_HOME is not set: nvcc is searched on PATH and in /usr/local/cuda"))
     value, name = facts.text("toolkit.home"), facts.text("toolkit.home_variable")
     shown = t("{name}={value}", name=name, value=repr(value))
@@ -108,7 +108,7 @@ def _nvcc_version(facts: Facts, target: Target) -> Verdict:
                 docs="https://github.com/FlashML-org/FreeToken/issues/119",
             ),
         )  # fmt: skip
-    built = engine_cuda(facts)
+    built = engine_cuda(facts, target)
     if built is not None and built[0][0] != version[0]:
         return warned(
             shown,
@@ -128,12 +128,11 @@ def _nvcc_version(facts: Facts, target: Target) -> Verdict:
 
 
 def _arch_list(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
     lines = []
     for name in _ARCH_VARIABLES:
-        if not facts.has(f"env.set.{name}"):
+        value = variable(facts, name)
+        if value is None:
             continue
-        value = facts.text(f"env.set.{name}")
         shown = t("{name}={value}", name=name, value=repr(value))
         separators = " ;" if name.startswith("TORCH") else " "
         items = [item for item in re.split(f"[{separators}]", value) if item]
@@ -174,8 +173,8 @@ def _covers(item: re.Match[str], capability: tuple[int, ...]) -> bool:
 
 
 def _ptxas(facts: Facts, target: Target) -> Verdict:
-    if facts.has("toolkit.ptxas_override"):
-        path = facts.text("toolkit.ptxas_override")
+    path = facts.text("toolkit.ptxas_override")
+    if path:
         if facts.flag("toolkit.ptxas_usable"):
             return ok(t("Triton uses {path}", path=path))
         return problem(
@@ -213,7 +212,7 @@ def _ld_path(facts: Facts, target: Target) -> Verdict:
     rows = facts.rows("toolkit.library_path")
     if not rows:
         return ok(t("LD_LIBRARY_PATH holds no CUDA libraries"))
-    built = engine_cuda(facts)
+    built = engine_cuda(facts, target)
     for row in rows:
         folder = row.text("folder")
         shown = t("{folder} holds {names}", folder=folder,

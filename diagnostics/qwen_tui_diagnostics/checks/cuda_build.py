@@ -9,6 +9,7 @@ from qwen_tui_diagnostics.checks.devices import selected
 from qwen_tui_diagnostics.checks.jit import compiles, judged_launch, problem
 from qwen_tui_diagnostics.checks.tables import BYTES_PER_JIT_JOB, CONSUMER_BLACKWELL, JIT_BASE_BYTES
 from qwen_tui_diagnostics.checks.units import GIB, gib, listed
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def _jit_memory(facts: Facts, target: Target) -> Verdict:
     if facts.flag("memory.limited"):
         available = min(available, facts.integer("memory.limit_bytes"))
     cpus = facts.integer("system.cpus")
-    facts.flag("env.read")
-    set_jobs = facts.text("env.set.MAX_JOBS") if facts.has("env.set.MAX_JOBS") else ""
+    set_jobs = variable(facts, "MAX_JOBS") or ""
     jobs = int(set_jobs) if set_jobs.isdecimal() and int(set_jobs) > 0 else cpus + 2
     need = jobs * BYTES_PER_JIT_JOB + JIT_BASE_BYTES
     shown = t("{jobs} compilers at once, {available} available", jobs=jobs,

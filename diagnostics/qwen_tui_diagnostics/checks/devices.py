@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_diagnostics.facts import Absence, MissingFact
 from qwen_tui_diagnostics.result import SkipReason
 
@@ -31,16 +32,8 @@ class Selection:
 def select(facts: Facts) -> Selection:
     """Resolve the mask over the devices that NVML lists."""
     devices = facts.rows("gpu.devices")
-    facts.flag("env.read")
-    mask = (
-        facts.text("env.set.CUDA_VISIBLE_DEVICES")
-        if facts.has("env.set.CUDA_VISIBLE_DEVICES")
-        else None
-    )
-    ordered = (
-        facts.has("env.set.CUDA_DEVICE_ORDER")
-        and facts.text("env.set.CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    )
+    mask = variable(facts, "CUDA_VISIBLE_DEVICES")
+    ordered = variable(facts, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     unlike = len({d.text("name") for d in devices if d.has("name")}) > 1
     if mask is None:
         return Selection(devices, None, order_matters=unlike and not ordered)

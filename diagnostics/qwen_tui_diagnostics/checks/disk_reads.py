@@ -85,7 +85,7 @@ def _odirect(facts: Facts, target: Target) -> Verdict:
 def _bypass(entry: Facts, target: Target) -> Verdict:
     path, kind = entry.text("path"), entry.text("mount.filesystem")
     error = entry.integer("direct.open_errno")
-    if not error and entry.has("direct.read_errno"):
+    if not error:
         error = entry.integer("direct.read_errno")
     if error:
         return _bad(
@@ -212,7 +212,7 @@ def _sequential(facts: Facts, target: Target) -> Verdict:
     )  # fmt: skip
     seconds = size / rate
     shown = t("{rate}/s in order: {size} in {seconds} s", rate=gb(rate), size=gb(size),
-              seconds=f"{seconds:,.0f}")  # fmt: skip
+              seconds=f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}")  # fmt: skip
     detail = _how(sample, facts)
     remedy = fix(t("move the model to a faster drive"))
     if rate < SEQUENTIAL_LOW:

@@ -124,7 +124,7 @@ def _minimum(facts: Facts, target: Target) -> Verdict:
             consequence=t("the card cannot be used"),
             remedy=upgrade(),
         )
-    built = engine_cuda(facts)
+    built = engine_cuda(facts, target)
     major = built[0][0] if built is not None else 13
     family = next((row for row in CUDA_FAMILIES if row.major == major), None)
     if family is None:
@@ -161,7 +161,7 @@ def _minimum(facts: Facts, target: Target) -> Verdict:
 
 def _cuda_api(facts: Facts, target: Target) -> Verdict:
     driver = facts.integers("gpu.cuda_version")
-    built = engine_cuda(facts)
+    built = engine_cuda(facts, target)
     if built is None:
         return ok(t("the driver offers CUDA {version}", version=dotted(driver)))
     cuda, source = built

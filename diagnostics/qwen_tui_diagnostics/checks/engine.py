@@ -16,6 +16,7 @@ from qwen_tui_diagnostics.check import (
 from qwen_tui_diagnostics.checks.engine_packages import PACKAGE_CHECKS, has_engine, is_judged
 from qwen_tui_diagnostics.checks.tables import FIRST_RELEASES, FLASHINFER_ZEROS
 from qwen_tui_diagnostics.checks.units import listed
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_profiles.errors import InputError
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range, satisfies
@@ -38,9 +39,10 @@ _BEHAVIOUR = (
 
 def _found(facts: Facts, target: Target) -> Verdict:
     engine = target.engine or "sglang"
-    if facts.has("engine.named_missing"):
+    missing = facts.text("engine.named_missing")
+    if missing:
         return failed(
-            t("{path} is not an interpreter", path=facts.text("engine.named_missing")),
+            t("{path} is not an interpreter", path=missing),
             expected=t("a Python with {engine} installed", engine=engine),
             consequence=t("the launch is refused"),
             remedy=fix(t("correct the interpreter in the profile, or pass --python")),
@@ -241,12 +243,12 @@ def _has_flags(target: Target) -> Text | None:
 
 
 def _environment(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
+    values = {name: variable(facts, name) or "" for name, _ in _BEHAVIOUR}
+    active = {name for name, value in values.items() if value.lower() not in {"", "0", "false"}}
     found = [
         t("{name}: {effect}", name=name, effect=effect)
         for name, effect in _BEHAVIOUR
-        if facts.has(f"env.set.{name}")
-        and facts.text(f"env.set.{name}").lower() not in {"", "0", "false"}
+        if name in active
     ]
     if found:
         return warned(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PACKAGE_CHECKS", "arch_usable", "has_engine", "is_judged", "requirement_of"]
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
-_ARCH = re.compile(r"(sm|compute)_(\d+?)(\d)([af]?)")
+_ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 _FAMILY = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 
 
@@ -57,6 +57,7 @@ def _pins(facts: Facts, target: Target) -> Verdict:
     install = facts.at("engine.installs.0")
     engine = install.text("engine")
     packages = install.at("packages")
+    read = set(facts.texts("engine.packages_read"))
     broken: list[str] = []
     loose: list[str] = []
     checked = 0
@@ -66,6 +67,8 @@ def _pins(facts: Facts, target: Target) -> Verdict:
             continue
         name, wanted = requirement
         if not packages.has(name):
+            if name in read:
+                broken.append(f"{name} is not installed, {wanted} needed")
             continue
         version = packages.text(name)
         try:

@@ -33,12 +33,19 @@ HOLDER_BYTES = 200 * MIB
 
 
 def plan_for(facts: Facts, target: Target, free_bytes: int, total_bytes: int) -> Plan | None:
-    """Predict the launch from the checkpoint on disk; ``None`` when it cannot be predicted.
+    """Predict the launch from the checkpoint on disk; ``None`` when there is none yet.
 
     The prediction is arithmetic over facts: nothing is read here.
+
+    Raises:
+        MissingFact: the checkpoint is there, and its dimensions or sizes could not be read.
     """
-    if target.engine != EngineKind.SGLANG.value or not facts.has("model.document"):
+    if target.engine != EngineKind.SGLANG.value or target.model_path is None:
         return None
+    if not facts.flag("model.exists"):
+        return None
+    config = facts.tree("model.document")
+    sizes = facts.tree("model.stored") if facts.integer("model.shards") else None
     from qwen_tui_profiles.plan.predict import predict
     from qwen_tui_profiles.plan.request import PlanRequest
 
@@ -46,14 +53,13 @@ def plan_for(facts: Facts, target: Target, free_bytes: int, total_bytes: int) ->
         facts.text("engine.installs.0.version") if facts.has("engine.installs.0.version") else None
     )
     try:
-        stored = StoredSizes(**facts.tree("model.stored")) if facts.has("model.stored") else None
         plan = predict(
             PlanRequest(
                 args=target.argv,
-                config=facts.tree("model.document"),
+                config=config,
                 engine=EngineKind.SGLANG,
                 engine_version=version,
-                stored=stored,
+                stored=None if sizes is None else StoredSizes(**sizes),
                 env=target.env,
                 live_free_gib=free_bytes / GIB,
                 total_gib=total_bytes / GIB,

@@ -8,6 +8,7 @@ from qwen_tui_diagnostics.check import Check, failed, fix, ok, skipped, warned
 from qwen_tui_diagnostics.checks.folders import role_entry
 from qwen_tui_diagnostics.checks.tables import HF_TRANSFER_GONE, HUB_RESUME_LOST
 from qwen_tui_diagnostics.checks.units import gb, gib
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
@@ -35,10 +36,9 @@ _ERRORS = {
 }
 
 
-def truthy(facts: Facts, variable: str) -> bool:
+def truthy(facts: Facts, name: str) -> bool:
     """Tell whether a variable is set to one of the Hub's words for true."""
-    path = f"env.set.{variable}"
-    return facts.has(path) and facts.text(path).upper() in TRUE_WORDS
+    return (variable(facts, name) or "").upper() in TRUE_WORDS
 
 
 def _downloads(target: Target) -> Text | None:
@@ -61,8 +61,8 @@ def _with_profile(target: Target) -> bool:
 def _reach(facts: Facts, target: Target) -> Verdict:
     endpoint = facts.text("hub.endpoint")
     consequence = t("the model cannot be downloaded")
-    if facts.has("hub.error"):
-        error = facts.text("hub.error")
+    error = facts.text("hub.error")
+    if error:
         return failed(
             t("{endpoint}: {reason}", endpoint=endpoint, reason=_ERRORS.get(error, error)),
             expected=t("an answer within 5 s"),
@@ -75,8 +75,8 @@ def _reach(facts: Facts, target: Target) -> Verdict:
     status = facts.integer("hub.status")
     host = facts.text("hub.redirect_host") if facts.has("hub.redirect_host") else ""
     detail = (t("big files come from {host}", host=host),) if host else ()
-    if facts.has("hub.redirect_error"):
-        error = facts.text("hub.redirect_error")
+    error = facts.text("hub.redirect_error") if host else ""
+    if error:
         return failed(
             t("{endpoint} answers, {host}, where big files come from, does not: {reason}",
               endpoint=endpoint, host=host, reason=_ERRORS.get(error, error)),
@@ -107,10 +107,7 @@ def _reach(facts: Facts, target: Target) -> Verdict:
 
 
 def _xet(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
-    endpoint = (
-        facts.text("env.set.HF_ENDPOINT").rstrip("/") if facts.has("env.set.HF_ENDPOINT") else ""
-    )
+    endpoint = (variable(facts, "HF_ENDPOINT") or "").rstrip("/")
     mirror = bool(endpoint) and endpoint != DEFAULT_ENDPOINT
     if truthy(facts, "HF_HUB_DISABLE_XET"):
         return ok(t("Xet is off: big files take the classic route"))
@@ -231,7 +228,6 @@ def _resume(facts: Facts, target: Target) -> Verdict:
 
 
 def _transfer(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
     if not truthy(facts, "HF_HUB_ENABLE_HF_TRANSFER"):
         return ok(t("HF_HUB_ENABLE_HF_TRANSFER is not set"))
     version = facts.text("hub.client_version")
@@ -258,8 +254,13 @@ def _transfer(facts: Facts, target: Target) -> Verdict:
 
 
 def _offline(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
-    names = [name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if truthy(facts, name)]
+    # A profile may keep its engine offline; that does not stop a download.
+    own = facts.texts("env.from_profile")
+    names = [
+        name
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+        if truthy(facts, name) and name not in own
+    ]
     if not names:
         return ok(t("no offline variable is set"))
     return warned(

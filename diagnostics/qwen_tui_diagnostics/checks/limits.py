@@ -108,9 +108,7 @@ def _host_cache_bytes(target: Target) -> int:
 def _swap(facts: Facts, target: Target) -> Verdict:
     total = facts.integer("memory.swap_total_bytes")
     ram = facts.integer("memory.total_bytes")
-    unified = facts.has("gpu.devices") and any(
-        device.has("unified") and device.flag("unified") for device in facts.rows("gpu.devices")
-    )
+    unified = _unified(facts)
     compressed = facts.has("memory.zram") and facts.flag("memory.zram")
     shown = t("{total} swap{kind}", total=gib(total), kind=" (zram)" if compressed else "")
     if unified and total:
@@ -133,6 +131,13 @@ def _swap(facts: Facts, target: Target) -> Verdict:
             ),
         )
     return ok(shown)
+
+
+def _unified(facts: Facts) -> bool:
+    """Tell whether the GPU shares the host's memory; without a working GPU it does not."""
+    if facts.integer("gpu.nvml_code") != 0 and not facts.has("gpu.devices"):
+        return False
+    return any(device.flag("unified") for device in facts.rows("gpu.devices"))
 
 
 def _shm(facts: Facts, target: Target) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checks.tables import engine_row
@@ -33,8 +33,8 @@ class Needs:
 NEEDS: tuple[Needs, ...] = (
     # 18.6 GB weights + 0.8 to 5.5 GB MTP + about 1 GB state; 32 GiB of host memory are comfortable.
     Needs("27b", None, 32 * GIB, 12 * GIB, int(19.5 * GIB), 20 * 10**9),
-    # 20 GiB page LRU + about 1 GiB of objects + 8 to 10 GiB engine.
-    Needs("flash", "nvme", 32 * GIB, 26 * GIB, 76 * GIB, 126 * GIB),
+    # The page or row cache of the profile comes on top (20 GiB by default).
+    Needs("flash", "nvme", 12 * GIB, 6 * GIB, 76 * GIB, 126 * GIB),
     Needs("flash", "pinned", 64 * GIB, 56 * GIB, 76 * GIB, 126 * GIB),
     Needs("flash", "file", 16 * GIB, 8 * GIB, 76 * GIB, int(173.7 * GIB)),
     Needs("flash", None, 32 * GIB, 16 * GIB, 124 * GIB, 126 * GIB),
@@ -57,15 +57,33 @@ def needs_of(target: Target, facts: Facts) -> Needs | None:
     """Return the needs of the launch, or ``None`` when its model is not known."""
     family = family_of(target, facts)
     rows = [row for row in NEEDS if row.family == family]
-    return next((row for row in rows if row.ple == target.ple), rows[-1] if rows else None)
+    found = next((row for row in rows if row.ple == target.ple), rows[-1] if rows else None)
+    if found is not None and found.ple == "nvme":
+        cache = target.ple_cache_bytes
+        return replace(
+            found, ram_bytes=found.ram_bytes + cache, ram_floor_bytes=found.ram_floor_bytes + cache
+        )
+    return found
 
 
-def engine_cuda(facts: Facts) -> tuple[tuple[int, ...], str] | None:
-    """Return the CUDA that the engine is built for, and where that is known from."""
-    if facts.has("engine.installs.0.torch.cuda"):
-        return facts.integers("engine.installs.0.torch.cuda"), "torch/version.py"
-    if facts.has("engine.installs.0.version") and facts.has("engine.installs.0.engine"):
-        row = engine_row(facts.text("engine.installs.0.version"))
-        if row is not None and facts.text("engine.installs.0.engine") == "sglang":
-            return row.cuda, "release table"
+def engine_cuda(facts: Facts, target: Target) -> tuple[tuple[int, ...], str] | None:
+    """Return the CUDA that the engine is built for, and where that is known from.
+
+    Returns:
+        ``None`` when there is no engine in an interpreter here, or its release is not in the table.
+
+    Raises:
+        MissingFact: it was not found out whether there is one.
+    """
+    if target.image is not None:
+        return None
+    installs = facts.rows("engine.installs")
+    if not installs:
+        return None
+    install = installs[0]
+    if install.has("torch.cuda"):
+        return install.integers("torch.cuda"), "torch/version.py"
+    row = engine_row(install.text("version"))
+    if row is not None and install.text("engine") == "sglang":
+        return row.cuda, "release table"
     return None

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.check import Check, always, failed, fix, ok, warned
+from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_diagnostics.context import has_flag
 from qwen_tui_profiles.text import t
 
@@ -102,10 +103,8 @@ def _aux_ports(facts: Facts, target: Target) -> Verdict:
 
 
 def _loopback_proxy(facts: Facts, target: Target) -> Verdict:
-    facts.flag("env.read")
-    proxies = [name for name in _PROXIES if facts.has(f"env.set.{name}")]
-    values = {name: facts.text(f"env.set.{name}") for name in proxies}
-    proxies = [name for name in proxies if values[name]]
+    values = {name: variable(facts, name) or "" for name in _PROXIES}
+    proxies = [name for name in _PROXIES if values[name]]
     if not proxies:
         return ok(t("no HTTP proxy is set"))
     malformed = [name for name in proxies if _malformed(values[name])]
@@ -122,8 +121,7 @@ def _loopback_proxy(facts: Facts, target: Target) -> Verdict:
         )
     except_for: set[str] = set()
     for name in ("no_proxy", "NO_PROXY"):
-        if facts.has(f"env.set.{name}"):
-            except_for |= {item.strip() for item in facts.text(f"env.set.{name}").split(",")}
+        except_for |= {item.strip() for item in (variable(facts, name) or "").split(",")} - {""}
     wanted = {"127.0.0.1", "localhost"}
     if target.host == "0.0.0.0":
         # The warm-up request goes to the address that was given.

@@ -253,7 +253,7 @@ def _numa(facts: Facts, target: Target) -> Verdict:
     own = set(facts.integers("topology.own_nodes"))
     away = []
     for device in facts.rows("driver.pci"):
-        node = device.integer("numa_node") if device.has("numa_node") else -1
+        node = device.integer("numa_node")
         if node >= 0 and node not in own:
             away.append(f"{device.text('bus_id')} on node {node}")
     if away:

@@ -94,10 +94,13 @@ def collect(context: Context, found: Gathered) -> None:
     if context.target.simulated:
         found.lack("engine", SkipReason.NOT_APPLICABLE, "the simulated engine is built in")
         return
+    if context.target.image is not None:
+        found.lack("engine", SkipReason.NOT_APPLICABLE, "the engine is in the container")
+        return
     found_here, looked, missing = search(context)
-    if missing is not None:
-        found.put("engine.named_missing", str(missing))
+    found.put("engine.named_missing", "" if missing is None else str(missing))
     found.put("engine.looked_at", looked)
+    found.put("engine.packages_read", list(PACKAGES))
     installs = [_install(context, item) for item in found_here]
     if found_here:
         chosen = found_here[0]
@@ -106,6 +109,8 @@ def collect(context: Context, found: Gathered) -> None:
         )
         installs[0] |= _python_facts(context, chosen)
     found.put("engine.installs", installs)
+    if not installs:
+        found.lack("engine.installs.0", SkipReason.NO_TOOL, "no engine was found")
 
 
 def first_install(context: Context) -> Path | None:

@@ -41,8 +41,8 @@ VARIABLES = (
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``env.set.NAME`` for the variables that are set for the engine.
 
-    ``env.from_profile`` lists those that the profile adds; ``env.read`` says that the environment
-    was looked at, so that "not set" is a fact and not a gap.
+    ``env.unset`` lists those that are not set, so that "not set" is a fact and not a gap;
+    ``env.from_profile`` those that the profile adds.
     """
     effective = context.child_env
     for name in VARIABLES:
@@ -52,5 +52,5 @@ def collect(context: Context, found: Gathered) -> None:
     for name in SECRET_VARIABLES:
         if name in effective:
             found.put(f"env.secret_length.{name}", len(effective[name]))
+    found.put("env.unset", [name for name in VARIABLES if name not in effective])
     found.put("env.from_profile", sorted(set(context.target.env) & set(VARIABLES)))
-    found.put("env.read", True)

@@ -59,7 +59,7 @@ def collect(context: Context, found: Gathered) -> None:
     env = context.child_env
     _client(found)
     if _complete(context):
-        for name in ("endpoint", "status", "token_from", "missing_bytes", "largest_bytes"):
+        for name in ("endpoint", "error", "status", "token_from", "missing_bytes", "largest_bytes"):
             found.lack(f"hub.{name}", SkipReason.NOT_APPLICABLE, "the model is already there")
         return
     token, origin = _token(context, env)
@@ -176,8 +176,8 @@ def _kind(cause: object) -> str:
 
 
 def _status(found: Gathered, answer: _Answer) -> None:
+    found.put("hub.error", answer.error)
     if answer.status is None:
-        found.put("hub.error", answer.error)
         found.lack("hub.status", SkipReason.TIMEOUT, answer.error)
         return
     found.put("hub.status", answer.status)
@@ -239,7 +239,6 @@ def _big_file(found: Gathered, asker: _Asker, url: str) -> None:
     found.put("hub.redirect_host", clean(host))
     # The address carries its own signature; our token must not travel to another host.
     follow = asker.ask(target, "HEAD", with_token=False)
-    if follow.status is None:
-        found.put("hub.redirect_error", follow.error)
-    else:
+    found.put("hub.redirect_error", follow.error)
+    if follow.status is not None:
         found.put("hub.redirect_status", follow.status)

@@ -126,7 +126,7 @@ def _read_twice(descriptor: int) -> dict[str, Any]:
         return {"read_errno": error.errno or errno.EIO}
     finally:
         buffer.close()
-    return {"reads": READS, "pass_us": [round(value, 2) for value in times]}
+    return {"reads": READS, "read_errno": 0, "pass_us": [round(value, 2) for value in times]}
 
 
 def _alignment(descriptor: int) -> dict[str, Any]:

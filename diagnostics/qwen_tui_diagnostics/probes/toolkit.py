@@ -42,7 +42,6 @@ def collect(context: Context, found: Gathered) -> None:
     _compiler(found, env, path, root)
     _headers(found, root)
     ninja = shutil.which("ninja", path=path)
-    found.put("toolkit.searched", True)
     found.put("toolkit.ninja", ninja or "")
     _ptxas(context, found, env)
     _link(context, found, path)
@@ -66,10 +65,10 @@ def _nvcc(context: Context, found: Gathered, env: Mapping[str, str], path: str) 
     home = env.get("CUDA_HOME") or env.get("CUDA_PATH")
     name = "CUDA_HOME" if env.get("CUDA_HOME") else "CUDA_PATH"
     nvcc: Path | None = None
+    found.put("toolkit.home", home or "")
     if home:
         # Taken as it stands, as the engine does: a stray colon or blank makes it miss.
         folder = Path(home)
-        found.put("toolkit.home", home)
         found.put("toolkit.home_variable", name)
         found.put("toolkit.home_exists", folder.is_dir())
         nvcc = folder / "bin/nvcc"
@@ -150,8 +149,8 @@ def _headers(found: Gathered, root: Path | None) -> None:
 
 def _ptxas(context: Context, found: Gathered, env: Mapping[str, str]) -> None:
     override = env.get("TRITON_PTXAS_PATH")
+    found.put("toolkit.ptxas_override", override or "")
     if override:
-        found.put("toolkit.ptxas_override", override)
         found.put("toolkit.ptxas_usable", os.access(override, os.X_OK))
     else:
         default = context.path("usr/local/cuda/bin/ptxas")
