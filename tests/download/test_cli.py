@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -16,7 +17,7 @@ import pytest
 from qwen_tui.services.download import sentences
 from qwen_tui.services.download.narration import event_lines, result_lines
 from qwen_tui.services.download.prepare import parse_rate, prepare
-from qwen_tui.services.download.problems import RETRYABLE
+from qwen_tui.services.download.problems import RETRYABLE, from_os
 from qwen_tui.services.paths import Paths
 from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
@@ -239,3 +240,34 @@ def test_a_failed_result_says_what_to_do_for_each_file() -> None:
     lines = [str(line) for line in result_lines(result, {"files": []})]
     assert lines[0] == "Files that did not come: 1."
     assert any("use another mirror" in line for line in lines)
+
+
+def test_bytes_from_xets_bridge_are_explained() -> None:
+    hosts = [{"host": "cas-bridge.xethub.hf.co", "roles": ["storage"], "bytes": 9, "xet": True}]
+    result = {
+        "status": "cancelled",
+        "seconds": 1.0,
+        "fetched_bytes": 9,
+        "hosts": hosts,
+        "failures": [],
+    }
+    lines = [str(line) for line in result_lines(result, {"files": []})]
+    assert "Bytes came from cas-bridge.xethub.hf.co (9 B); Xet was off." in lines
+    assert "Xet's storage sent them over plain HTTP, through its bridge." in lines
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "no_space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "read_only"),
+        (errno.EACCES, "no_permission"),
+        (errno.EIO, "disk_error"),
+    ],
+)
+def test_disk_failures_have_their_own_sentences(number: int, code: str) -> None:
+    problem = from_os(OSError(number, os.strerror(number)), "/m/x")
+    assert problem.code == code
+    assert not problem.retryable
+    assert "/m/x" in str(sentences.describe(problem.code, problem.fields).message)

@@ -66,7 +66,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[Text]:
         folder=plan["folder"],
     )
     yield t(
-        "  files: {n}, {total}; here and verified {here}, kept of earlier {kept}, to fetch {fetch}",
+        "  files: {n}, {total}; verified here {here}, kept {kept}, to fetch {fetch}",
         n=len(plan["files"]),
         total=size(plan["total_bytes"]),
         here=size(plan["here_bytes"]),
@@ -125,6 +125,8 @@ def result_lines(result: dict[str, Any], plan: dict[str, Any]) -> Iterator[Text]
             "Bytes came from {hosts}; Xet was off.",
             hosts=", ".join(f"{h['host']} ({tr(size(h['bytes']))})" for h in sources),
         )
+    if any(h["xet"] for h in sources):
+        yield t("Xet's storage sent them over plain HTTP, through its bridge.")
     yield from _verify_lines(result)
 
 
