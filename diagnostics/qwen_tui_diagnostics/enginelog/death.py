@@ -222,7 +222,7 @@ class DeathTracker:
 
     def _see_stop(self, line: LogLine) -> bool:
         message = line.message
-        stop = any(message.startswith(s) for s in _STOP) or (
+        stop = message.startswith(_STOP) or (
             "Shutting down" in message and _UVICORN_STOP.match(message) is not None
         )
         if stop and self.stop is None and not self.dead:

@@ -174,7 +174,7 @@ class LogReader:
         line = parse_line(text, number, cut=cut, learned=self._learned)
         if not line.text:
             return
-        if line.engine is not None:
+        if line.engine is not None and line.text[0] != "[":
             prefix = learn_prefix(line)
             if prefix and len(prefix) <= _MAX_LEARNED:
                 self._learned = prefix
