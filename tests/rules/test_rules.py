@@ -12,8 +12,9 @@ from qwen_tui_profiles.flags import flag_table, known_versions
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.rules import RULES, judge
 from qwen_tui_profiles.rules.expression import names_used
-from qwen_tui_profiles.rules.facts import FACT_NAMES, MODEL_KINDS, Facts
+from qwen_tui_profiles.rules.facts import FACT_NAMES, Facts
 from qwen_tui_profiles.rules.flag_rules import FLAG_RULES
+from qwen_tui_profiles.rules.models import MODEL_KINDS
 from qwen_tui_profiles.versions import Version, in_range
 from rules.cases import CASES, Launch
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qwen_tui_profiles.rules.data import RULES
-from qwen_tui_profiles.rules.facts import ModelFacts, model_facts
 from qwen_tui_profiles.rules.lint import Judgement, assumed_version, judge
+from qwen_tui_profiles.rules.models import ModelFacts, model_facts
 from qwen_tui_profiles.rules.profiles import command_of, judge_profile
 from qwen_tui_profiles.rules.rule import Rule
 

@@ -7,14 +7,13 @@ judged by its name where the name is telling, and stays unknown where it is not.
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from qwen_tui_profiles.plan.gdn import resolve_strategy, slots_per_request
 from qwen_tui_profiles.profile import EngineKind
-from qwen_tui_profiles.rules.expression import UNKNOWN, Unknown
+from qwen_tui_profiles.rules.ask import Asker
+from qwen_tui_profiles.rules.expression import UNKNOWN
+from qwen_tui_profiles.rules.models import ModelFacts
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -22,87 +21,11 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.cmdline import Arguments, EngineCommand
 
-__all__ = ["FACT_NAMES", "MODEL_KINDS", "Facts", "ModelFacts", "model_facts"]
+__all__ = ["FACT_NAMES", "Facts"]
 
-MODEL_KINDS = ("qwen3_5", "qwen3_5_moe", "qwen3_next", "flash_next", "other")
-"""``qwen3_5``: the dense Qwen3.5/3.6/3.8 (27B); ``flash_next``: Qwen3.8-Flash-Next (Qwen4Exp)."""
-
-HYBRID_KINDS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_next", "flash_next"})
-
-_ARCHITECTURES = {
-    "Qwen3_5ForConditionalGeneration": ("qwen3_5", True),
-    "Qwen3_5ForCausalLM": ("qwen3_5", False),
-    "Qwen3_5MoeForConditionalGeneration": ("qwen3_5_moe", True),
-    "Qwen3_5MoeForCausalLM": ("qwen3_5_moe", False),
-    "Qwen3NextForCausalLM": ("qwen3_next", False),
-    "Qwen4ExpForConditionalGeneration": ("flash_next", True),
-    "Qwen4ExpForCausalLM": ("flash_next", False),
-}
-_NAMES = (
-    (re.compile(r"qwen3?[._-]?(?:3[._-]?)?8[._-]?flash|flash[._-]?next|qwen4", re.I), "flash_next"),
-    (re.compile(r"qwen[-_]?3[-_.]?next", re.I), "qwen3_next"),
-    (re.compile(r"qwen[-_]?3[-_.]?[568][^/]*a\d+b", re.I), "qwen3_5_moe"),
-    (re.compile(r"qwen[-_]?3[-_.]?[568](?![0-9]*b)", re.I), "qwen3_5"),
-    (
-        re.compile(
-            r"llama|mistral|mixtral|gemma|deepseek|glm|phi|gpt|kimi|minimax|nemotron|granite|falcon"
-            r"|qwen[-_]?(?:1|2)|qwen[-_]?3(?:-vl|-coder|-omni|-embedding|-[0-9.]+b)|qwq|opt-",
-            re.I,
-        ),
-        "other",
-    ),
-)
-_QUANTS = (
-    (re.compile(r"nvfp4|modelopt_fp4|\bfp4\b", re.I), "nvfp4"),
-    (re.compile(r"int4|w4a16|awq|gptq|autoround", re.I), "int4"),
-    (re.compile(r"fp8", re.I), "fp8"),
-    (re.compile(r"gguf|q[3-8]_k|q[48]_0", re.I), "gguf"),
-    (re.compile(r"bf16", re.I), "bf16"),
-)
-_MTP_ALGORITHMS = frozenset({"EAGLE", "NEXTN"})
-_STATE_FLAGS = ("--max-mamba-cache-size", "--mamba-ssm-dtype", "--mamba-radix-cache-strategy",
-                "--mamba-scheduler-strategy", "--mamba-full-memory-ratio")  # fmt: skip
-_LOOPBACK = re.compile(r"127\.|localhost$|::1$")
-FORK_VARIABLES = ("SGLANG_QWEN4_PLE_NVME_", "VLLM_PLE_MMAP")
-"""Beginnings of variables that no release reads, only a fork or a patched image."""
-
-_Maybe = object
 _GB10 = 121
 _BIG_CARD_GIB = 60
 """Above it the engine itself reserves 10 GiB and more; figures of 32 GB cards say little."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What is known about the checkpoint; ``None`` = not known."""
-
-    kind: str | None = None
-    wrapped: bool | None = None
-    """Vision-wrapped class (``…ForConditionalGeneration``)."""
-    quant: str | None = None
-    declared_context: int | None = None
-    """``max_position_embeddings``."""
-    architecture: str | None = None
-
-
-def model_facts(config: Mapping[str, object]) -> ModelFacts:
-    """Read the facts from a checkpoint's ``config.json``."""
-    architectures = config.get("architectures")
-    name = architectures[0] if isinstance(architectures, list) and architectures else None
-    kind, wrapped = _ARCHITECTURES.get(str(name), ("other", None))
-    nested = config.get("text_config")
-    text = nested if isinstance(nested, dict) else config
-    limit = text.get("max_position_embeddings")
-    quantization = config.get("quantization_config")
-    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-    quant = json.dumps(quantization) if method else "bf16"
-    return ModelFacts(
-        kind,
-        wrapped,
-        next((label for pattern, label in _QUANTS if pattern.search(quant)), None),
-        limit if isinstance(limit, int) else None,
-        str(name) if name else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -141,7 +64,7 @@ class Facts:
             version_stated: False when the version is only assumed.
             fork: Whether the engine is known to be the build that the launch needs.
         """
-        ask = _Asker(command, arguments)
+        ask = Asker(command, arguments)
         image = command.container.image if command.container else None
         config = next((w for w in command.argv if w.startswith("--config=")), None)
         script = "\n".join(command.script)
@@ -191,316 +114,11 @@ FACT_NAMES = frozenset(
         *("version_stated", "fork", "needs_fork", "card", "card_gib", "kv_tokens", "entry"),
         *("big_card", "discrete", "unified"),
         *("container", "flash_image", "config_glued", "gateway_debug", "architecture"),
-        *("model", "kind", "foreign_model", "hybrid", "wrapped", "quant"),
+        *("billions", "model", "kind", "foreign_model", "hybrid", "wrapped", "quant"),
         *("declared_context", "open_host", "context", "speculative", "tp"),
     }
 )
 """Every name that a condition may use."""
-
-
-class _Asker:
-    """Reads one command; every answer is a value, ``None`` (absent) or :data:`UNKNOWN`."""
-
-    def __init__(self, command: EngineCommand, arguments: Arguments) -> None:
-        self.command = command
-        self.arguments = arguments
-
-    def calls(self) -> Mapping[str, Callable[..., object]]:
-        return {
-            "has": self.has,
-            "val": self.val,
-            "num": self.num,
-            "env": self.env,
-            "env_num": self.env_num,
-            "under": self.under,
-            "json_ok": self.json_ok,
-            "taken_back": self.taken_back,
-            "ends_with": self.ends_with,
-            "literal": self.literal,
-            "whole_number": self.whole_number,
-        }
-
-    def has(self, *names: str) -> bool:
-        """Whether one of the flags was given."""
-        return any(self.arguments.given(name) for name in names)
-
-    def val(self, name: str) -> _Maybe:
-        """First value of a flag."""
-        value = self.arguments.value(name)
-        return UNKNOWN if value is not None and "$" in value else value
-
-    def num(self, name: str) -> _Maybe:
-        """First value of a flag as a number; vLLM's k, K, m, M, … are understood."""
-        return _number(self.val(name))
-
-    def env(self, name: str) -> _Maybe:
-        """Value of a variable that the command sets."""
-        value = self.command.env.get(name)
-        return UNKNOWN if value is not None and "$" in value else value
-
-    def env_num(self, name: str) -> _Maybe:
-        """Value of a variable as a number; text that is none is unknown to arithmetic."""
-        return _number(self.env(name))
-
-    def under(self, name: str, *path: str) -> _Maybe:
-        """Member of a flag whose value is JSON."""
-        value = self.val(name)
-        if value is None or isinstance(value, Unknown):
-            return value
-        try:
-            found: object = json.loads(str(value))
-        except ValueError:
-            return UNKNOWN
-        for part in path:
-            found = found.get(part) if isinstance(found, dict) else None
-        return found
-
-    def json_ok(self, name: str) -> _Maybe:
-        """Whether a flag's value is JSON; true when it was not given."""
-        value = self.val(name)
-        if value is None:
-            return True
-        if isinstance(value, Unknown):
-            return UNKNOWN
-        try:
-            json.loads(str(value))
-        except ValueError:
-            return False
-        return True
-
-    def taken_back(self, name: str) -> bool:
-        """Whether a switch was given as ``--no-…``."""
-        option = self.arguments.by_name.get(name)
-        return option is not None and option.negated
-
-    def ends_with(self, name: str, suffix: str) -> bool:
-        """Whether the text of a flag's value ends so."""
-        return (self.arguments.value(name) or "").endswith(suffix)
-
-    def literal(self, name: str) -> bool:
-        """Whether a flag's value is written out, not taken from a variable."""
-        value = self.arguments.value(name)
-        return bool(value) and "$" not in str(value)
-
-    def whole_number(self, name: str) -> _Maybe:
-        """Whether a variable holds a whole number; true when it is not set."""
-        value = self.env(name)
-        if value is None or isinstance(value, Unknown):
-            return True if value is None else UNKNOWN
-        return re.fullmatch(r"-?\d+", str(value).strip()) is not None
-
-    def needs_fork(self) -> bool:
-        return any(name.startswith(FORK_VARIABLES) for name in self.command.env)
-
-    def card(self) -> int | None:
-        """Compute capability that the command itself names (FlashInfer's architecture list)."""
-        for name in ("FLASHINFER_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST"):
-            match = re.fullmatch(r"(\d+)\.(\d)[af]?(?:\+PTX)?", self.command.env.get(name, ""))
-            if match is not None:
-                return int(match[1]) * 10 + int(match[2])
-        return None
-
-    def model_name(self) -> _Maybe:
-        for name in ("--model-path", "--model", "--served-model-name"):
-            value = self.val(name)
-            if value is not None and value is not UNKNOWN:
-                return value
-        first = next(iter(self.arguments.positionals), None)
-        if first is not None and self.command.engine is EngineKind.VLLM:
-            return UNKNOWN if "$" in first else first
-        return self.val("--model-path")
-
-    def model_values(self, known: ModelFacts) -> dict[str, object]:
-        name = self.model_name()
-        written = " ".join(
-            str(part) for part in (name, self.val("--served-model-name")) if isinstance(part, str)
-        )
-        kind: object = known.kind
-        if kind is None:
-            kind = next((label for pattern, label in _NAMES if pattern.search(written)), UNKNOWN)
-        if kind is UNKNOWN and self.needs_fork():
-            kind = "flash_next"
-        hybrid: object = UNKNOWN if kind is UNKNOWN else kind in HYBRID_KINDS
-        if hybrid is UNKNOWN and self.has(*_STATE_FLAGS):
-            # Nobody sizes a state pool for a model that has none.
-            hybrid = True
-        wrapped: object = known.wrapped
-        if wrapped is None:
-            # The released checkpoints of these families are the vision-wrapped classes.
-            wrapped = True if kind in {"qwen3_5", "qwen3_5_moe", "flash_next"} else UNKNOWN
-            wrapped = False if kind in {"qwen3_next", "other"} else wrapped
-        method = self.val("--quantization")
-        marks = f"{written} {method if isinstance(method, str) else ''}"
-        quant = known.quant or next((q for pattern, q in _QUANTS if pattern.search(marks)), UNKNOWN)
-        limit: object = known.declared_context or UNKNOWN
-        if limit is UNKNOWN and kind in {"qwen3_5", "qwen3_5_moe", "flash_next", "qwen3_next"}:
-            limit = 262_144
-        return {
-            "model": name,
-            "kind": kind,
-            "foreign_model": kind == "other",
-            "hybrid": hybrid,
-            "wrapped": wrapped,
-            "quant": quant,
-            "declared_context": limit,
-            "architecture": known.architecture,
-        }
-
-    def network_values(self) -> dict[str, object]:
-        """``open_host``: whether others than this machine can reach the port."""
-        host = self.val("--host")
-        run = self.command.container
-        reachable: object
-        if run is not None and not run.host_network:
-            # Inside a container the engine listens everywhere; publishing decides.
-            reachable = any(not _LOOPBACK.match(address) for address in run.published)
-        elif host is UNKNOWN:
-            reachable = UNKNOWN
-        elif host is None:
-            # SGLang listens on loopback by default, vLLM on every address.
-            reachable = self.command.engine is EngineKind.VLLM
-        else:
-            reachable = not _LOOPBACK.match(str(host))
-        return {"open_host": reachable}
-
-    def sglang_values(self, values: Mapping[str, object], version: str) -> dict[str, object]:
-        algorithm = self.val("--speculative-algorithm")
-        upper = algorithm.upper() if isinstance(algorithm, str) else algorithm
-        speculative: object = UNKNOWN if algorithm is UNKNOWN else algorithm is not None
-        steps, topk = self.num("--speculative-num-steps"), self.num("--speculative-eagle-topk")
-        asked = self.num("--speculative-num-draft-tokens")
-        mtp: object = UNKNOWN if upper is UNKNOWN else upper in _MTP_ALGORITHMS
-        drafts: object = asked
-        if mtp is True:
-            # Nothing given: (3, 1, 4) for Qwen; a chain (topk 1) always verifies steps + 1.
-            drafts = 4 if steps is None else asked
-            if isinstance(steps, (int, float)) and (topk == 1 or asked is None):
-                drafts = int(steps) + 1
-        radix = not self.has("--disable-radix-cache")
-        overlap = not self.has("--disable-overlap-schedule")
-        page, chunk = self.num("--page-size"), self.num("--chunked-prefill-size")
-        state = self._state(
-            values, version, speculative=speculative, radix=radix, overlap=overlap, page=page
-        )
-        return {
-            "algorithm": upper,
-            "speculative": speculative,
-            "mtp": mtp,
-            "steps": steps,
-            "topk": topk,
-            "drafts_asked": asked,
-            "drafts": drafts,
-            "fraction": self.num("--mem-fraction-static"),
-            "page": page,
-            "chunk": chunk,
-            "radix": radix,
-            "overlap": overlap,
-            "context": self.num("--context-length"),
-            "max_total": self.num("--max-total-tokens"),
-            "track_interval": self.num("--mamba-track-interval"),
-            "tp": self.num("--tp-size"),
-            **state,
-        }
-
-    def _state(
-        self,
-        values: Mapping[str, object],
-        version: str,
-        *,
-        speculative: object,
-        radix: bool,
-        overlap: bool,
-        page: object,
-    ) -> dict[str, object]:
-        """State slots: strategy in force, slots a request, requests that the slots serve."""
-        asked = self.val("--mamba-radix-cache-strategy")
-        if asked is None:
-            asked = self.val("--mamba-scheduler-strategy")
-        slots = self.num("--max-mamba-cache-size")
-        requests = self.num("--max-running-requests")
-        unknown = UNKNOWN in (asked, page, speculative) or not in_range(version, "0.5.7", None)
-        strategy: object = UNKNOWN
-        per_request: object = UNKNOWN
-        if not unknown:
-            architecture = values.get("architecture")
-            resolved = resolve_strategy(
-                str(asked) if asked is not None else None,
-                engine_version=version,
-                architecture=architecture if isinstance(architecture, str) else None,
-                speculative=speculative is True,
-                overlap=overlap,
-                linear_backend=self.arguments.value("--linear-attn-backend"),
-                page_size=int(page) if isinstance(page, (int, float)) else None,
-            )
-            strategy = resolved.name
-            counted = slots_per_request(
-                engine_version=version,
-                strategy=resolved.name,
-                radix_cache=radix,
-                overlap=resolved.overlap,
-                speculative=speculative is True,
-            )
-            per_request = UNKNOWN if counted is None else counted
-        served: object = UNKNOWN
-        if isinstance(slots, (int, float)) and isinstance(per_request, int):
-            served = int(slots) // per_request
-        elif slots is None:
-            served = None
-        return {
-            "strategy": strategy,
-            "strategy_asked": asked,
-            "extra_buffer": UNKNOWN
-            if strategy is UNKNOWN
-            else str(strategy).startswith("extra_buffer") and radix,
-            "per_request": per_request,
-            "slots": slots,
-            "requests": requests,
-            "served": served,
-        }
-
-    def vllm_values(self) -> dict[str, object]:
-        method = self.under("--speculative-config", "method")
-        count = self.under("--speculative-config", "num_speculative_tokens")
-        if not self.has("--speculative-config"):
-            method, count = self.val("--spec-method"), self.num("--spec-tokens")
-        given = self.arguments.by_name.get("--enable-prefix-caching")
-        graph = self.under("--compilation-config", "cudagraph_mode")
-        level = self.val("--optimization-level")
-        if level is None:
-            level = self.under("--compilation-config", "mode")
-        if level is None:
-            level = self.under("--compilation-config", "level")
-        return {
-            "speculative": self.has("--speculative-config", "--spec-method"),
-            "method": method,
-            "draft_count": _number(count),
-            "prefix_caching": None if given is None else not given.negated,
-            "utilization": self.num("--gpu-memory-utilization"),
-            "sequences": self.num("--max-num-seqs"),
-            "batched": self.num("--max-num-batched-tokens"),
-            "context": self.num("--max-model-len"),
-            "graph_mode": graph.upper() if isinstance(graph, str) else graph,
-            "compile_level": level if level is UNKNOWN or level is None else str(level),
-            "tp": self.num("--tensor-parallel-size"),
-        }
-
-
-_SUFFIXES = {
-    **{"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12},
-    **{"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40},
-}
-
-
-def _number(value: object) -> object:
-    """Return a number; ``None`` stays absent, text that is no number becomes unknown."""
-    if value is None or isinstance(value, (Unknown, bool)):
-        return value if not isinstance(value, bool) else int(value)
-    text = str(value).strip()
-    match = re.fullmatch(r"(-?(?:\d+(?:\.\d*)?|\.\d+))([kKmMgGtT])?i?", text)
-    if match is None:
-        return UNKNOWN
-    scaled = float(match[1]) * _SUFFIXES.get(match[2] or "", 1)
-    return int(scaled) if scaled.is_integer() and "." not in match[1] else scaled
 
 
 def _is_big(card: int | None, card_gib: float | None) -> bool:

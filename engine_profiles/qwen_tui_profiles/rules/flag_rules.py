@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.cmdline import TroubleKind
 from qwen_tui_profiles.findings import Finding, Severity
-from qwen_tui_profiles.flags import history
+from qwen_tui_profiles.flags import history, known_versions
 from qwen_tui_profiles.foreign import is_secret_name, redact, redact_argv
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.text import t
@@ -98,9 +98,18 @@ def _of_trouble(command: EngineCommand, trouble: Trouble, version: str) -> Findi
     return _finding(
         "flag-unknown",
         Severity.ERROR,
-        t("{flag} is in no known release of {engine}", flag=name, engine=command.engine.value),
+        t(
+            "{engine} {version} has no flag {flag}",
+            engine=command.engine.value,
+            version=version,
+            flag=name,
+        ),
         name,
-        t("The engine stops while it reads its arguments (exit code 2)."),
+        t(
+            "No release from {first} on has it: the engine stops while it reads its arguments "
+            "(exit code 2).",
+            first=known_versions(command.engine)[0],
+        ),
         t("Did you mean {names}?", names=near) if near else t("Remove it, or check its spelling."),
         version,
     )
@@ -211,8 +220,6 @@ def _replacement(command: EngineCommand, name: str, version: str) -> Text | None
 
 
 def _after(command: EngineCommand, until: str | None) -> str | None:
-    from qwen_tui_profiles.flags import known_versions
-
     versions = known_versions(command.engine)
     if until in versions and versions.index(until) + 1 < len(versions):
         return versions[versions.index(until) + 1]
@@ -220,8 +227,6 @@ def _after(command: EngineCommand, until: str | None) -> str | None:
 
 
 def _before(command: EngineCommand, since: str) -> str | None:
-    from qwen_tui_profiles.flags import known_versions
-
     versions = known_versions(command.engine)
     return versions[versions.index(since) - 1] if since in versions[1:] else None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.cmdline import EngineCommand
     from qwen_tui_profiles.flags import FlagTable
-    from qwen_tui_profiles.rules.facts import ModelFacts
+    from qwen_tui_profiles.rules.models import ModelFacts
     from qwen_tui_profiles.rules.rule import Rule
 
 __all__ = ["FORK_BASES", "Judgement", "assumed_version", "judge", "rule_fires"]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.cmdline import EngineCommand
     from qwen_tui_profiles.flags import FlagTable
     from qwen_tui_profiles.profile import EngineProfile
-    from qwen_tui_profiles.rules.facts import ModelFacts
     from qwen_tui_profiles.rules.lint import Judgement
+    from qwen_tui_profiles.rules.models import ModelFacts
 
 __all__ = ["command_of", "judge_profile"]
 

@@ -39,7 +39,7 @@ class Rule:
     until: str | None = None
     """Last release that it holds for; ``None`` = the newest checked."""
     models: tuple[str, ...] = ()
-    """Kinds of model (:data:`~qwen_tui_profiles.rules.facts.MODEL_KINDS`); empty = any."""
+    """Kinds of model (:data:`~qwen_tui_profiles.rules.models.MODEL_KINDS`); empty = any."""
     cards: tuple[int, ...] = ()
     """Compute capabilities (120 = SM 12.0) that it was seen on; empty = any. A rule with cards
     also fires when the card is not known: its text names them."""

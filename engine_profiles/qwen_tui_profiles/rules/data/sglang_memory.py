@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
             "pool is sized; a fraction of {fraction} may leave less than they need."
         ),
         remedy=t("Set --mem-fraction-static 0.75 on a 32 GB card, or use 0.5.14 or newer."),
-        when="mtp and hybrid and fraction > 0.80",
+        when="mtp and hybrid and fraction > 0.80 and billions > 20 and not tp > 1 and not big_card",
         source="boot order of the released packages, 0.5.13 and 0.5.14",
         since="0.5.9",
         until="0.5.13",
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
             "Nothing to set: the memory serves graphs and activations. It is why 0.97 works with "
             "MTP and not without."
         ),
-        when="mtp and kind == 'qwen3_5'",
+        when="mtp and kind == 'qwen3_5' and billions > 20",
         source="seed 004 §5; sgl-project/sglang #36452, PR #37155 (open)",
         since="0.5.14",
         shows=("--speculative-algorithm",),
@@ -217,7 +217,10 @@ RULES: tuple[Rule, ...] = (
             "about 28 GiB for the 27B with four draft tokens and fp32 states."
         ),
         remedy=t("Set --max-running-requests 1 (or 2, 4), or use 0.5.13 or newer."),
-        when="speculative and hybrid and requests is None and not big_card",
+        when=(
+            "speculative and hybrid and requests is None and billions > 20 and not tp > 1"
+            " and not big_card"
+        ),
         source="state budget source 0.5.9-0.5.12 (R x D x slot, R = 48)",
         since="0.5.9",
         until="0.5.12",
