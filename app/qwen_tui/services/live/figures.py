@@ -254,12 +254,12 @@ def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | N
 
 def _mamba_slots(reading: Reading, limits: ServerLimits) -> int | None:
     """Return all state slots; ``None`` for a model without recurrent state."""
+    if limits.mamba_slots:
+        return limits.mamba_slots * max(1, len(reading.replicas))
+    # Used, free and evictable slots make up the pool.
     names = ("mamba_used_slots", "mamba_free_slots", "mamba_evictable_slots")
-    parts = [reading.gauges.get(name) for name in names]
-    known = [p for p in parts if p is not None]
-    if len(known) == len(parts):
-        return round(sum(known)) or None
-    return limits.mamba_slots or None
+    known = [p for name in names if (p := reading.gauges.get(name)) is not None]
+    return round(sum(known)) or None if len(known) == len(names) else None
 
 
 def _context_usable(reading: Reading, limits: ServerLimits) -> int | None:
