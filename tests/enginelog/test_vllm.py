@@ -90,6 +90,21 @@ def test_a_whole_boot() -> None:
     assert report.coverage == 1.0
 
 
+def test_timeline_without_a_year_has_durations_and_no_dates() -> None:
+    spans = {s.phase: s for s in read_text(boot()).timeline}
+    assert spans["args"].seconds == 120.0  # 10:00 to the first worker line at 10:02
+    assert spans["load_weights"].seconds == 13.0
+    assert spans["graph_capture"].seconds == 9.0
+    assert all(s.started is None for s in spans.values())
+
+
+def test_a_container_clock_lends_its_year() -> None:
+    text = "".join(f"2026-09-01 12:00:00.1 | {line}\n" for line in boot().splitlines())
+    spans = {s.phase: s for s in read_text(text).timeline}
+    assert spans["args"].started is not None
+    assert read_text(text).facts["kv_tokens"] == 1394129
+
+
 def test_the_engine_line_alone_says_what_is_effective() -> None:
     report = read_text(core(f"Initializing a V1 LLM engine (v0.24.0) with config: {CONFIG}"))
     facts = report.facts

@@ -64,10 +64,14 @@ class Pool:
 class Span:
     """When a phase ran."""
 
-    started: float | None
+    clock: float | None
+    """When it began, by the log's clock."""
+    has_year: bool = True
     seconds: float | None = None
     """As the engine states it."""
-    rank: str = ""
+    rank: str | None = None
+    """Whose ``seconds`` these are."""
+    first_rank: bool = False
 
 
 @dataclass(slots=True)
@@ -143,13 +147,17 @@ class Boot:
             return
         if target > here or (phase == "load_draft" and here < _ORDER["tree_cache"]):
             self.phase = phase
-        clock = line.clock if line.has_year else None
         span = self.spans.get(phase)
         if span is None:
-            span = self.spans[phase] = Span(clock, rank=line.rank)
-        elif span.started is None:
-            span.started = clock
-        if seconds is not None and line.rank == span.rank:
+            span = self.spans[phase] = Span(line.clock, line.has_year)
+        elif span.clock is None:
+            span.clock, span.has_year = line.clock, line.has_year
+        if seconds is None:
+            return
+        if span.rank is None or (line.first_rank and not span.first_rank):
+            # Ranks state the same phase each for itself: rank 0 counts, else the first to speak.
+            span.seconds, span.rank, span.first_rank = seconds, line.rank, line.first_rank
+        elif line.rank == span.rank:
             span.seconds = (span.seconds or 0.0) + seconds
 
     def change(self, seen: ChangeSeen) -> None:

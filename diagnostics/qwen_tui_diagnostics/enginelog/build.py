@@ -174,14 +174,22 @@ def _runtime(seen: RuntimeFacts, facts: dict[str, Value]) -> None:
 
 
 def _timeline(boot: Boot) -> tuple[PhaseSpan, ...]:
+    """Return the phases in order; a duration is the engine's own, else up to the next phase."""
     spans = sorted(boot.spans.items(), key=lambda item: PHASES.index(item[0]))
     out: list[PhaseSpan] = []
     for index, (phase, span) in enumerate(spans):
         seconds = span.seconds
-        following = spans[index + 1][1].started if index + 1 < len(spans) else None
-        if seconds is None and span.started is not None and following is not None:
-            seconds = max(following - span.started, 0.0)
-        out.append(PhaseSpan(phase, span.started, None if seconds is None else round(seconds, 3)))
+        following = spans[index + 1][1].clock if index + 1 < len(spans) else None
+        if seconds is None and span.clock is not None and following is not None:
+            # A draft that loads after the graphs (or New Year, without a year) runs backwards.
+            seconds = following - span.clock if following >= span.clock else None
+        out.append(
+            PhaseSpan(
+                phase,
+                span.clock if span.has_year else None,
+                None if seconds is None else round(seconds, 3),
+            )
+        )
     return tuple(out)
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["apply", "continue_args"]
 
 _DRAFT_TYPE = re.compile(r"MTP$|NextN$|Eagle3?$|Draft|Medusa|DFlash")
+_TIMED = {"load_end", "graph"}
+"""vLLM's rows whose ``seconds`` are those of their phase."""
 _MAX_RANKS = 64
 _MAX_ARGS = 64 * 1024
 _NO_CONTINUATION = re.compile(r"\s\s|Traceback|/\S+:\d+: \w+Warning|[\w.]+Error\b|.*\d%\||$")
@@ -41,7 +43,8 @@ def apply(boot: Boot, row: Row, fields: Mapping[str, Value], line: LogLine) -> N
         if name in fields:
             boot.state(fact, fields[name], line, last=row.last_wins)
     if row.phase is not None and not (row.phase == "distributed" and boot.loads):
-        boot.enter(row.phase, line, _number(fields.get("elapsed")))
+        stated = fields.get("elapsed", fields.get("seconds") if row.name in _TIMED else None)
+        boot.enter(row.phase, line, _number(stated))
 
 
 def _number(value: Value) -> float | None:

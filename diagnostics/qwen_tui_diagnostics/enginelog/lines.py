@@ -40,6 +40,7 @@ _VLLM_HEAD = re.compile(
 )
 _PROC = re.compile(r"\((?:(?P<proc>[\w.=: -]+?) )?pid=\d+(?:, ip=[\d.]+)?\) ?")
 _VLLM_RANK = re.compile(r"rank=(\d+)|_(?:TP|PP|DP|EP)(\d+)")
+_YEAR = re.compile(r"\b(20\d\d)-\d\d-\d\d[T ]")
 _PROGRESS = re.compile(r"it/s[\]\s]|s/it[\]\s]|%\||% Completed \|")
 
 # What tools put in front of an engine's line; each is stripped at most a few times, in any order.
@@ -82,7 +83,7 @@ class LogLine:
     clock: float | None = None
     """The engine's own clock, in seconds since the epoch (read as local time)."""
     has_year: bool = True
-    """False for vLLM: its clock has no year, so only differences of ``clock`` mean something."""
+    """False for a bare vLLM clock: it has no year, so only differences of ``clock`` count."""
     rank: str = ""
     """``TP0 EP0``, ``Worker_TP0``, … ; empty without one."""
     level: str = ""
@@ -228,13 +229,15 @@ def parse_line(line: str, number: int, *, cut: bool = False, learned: str = "") 
         )
     head = _find(_VLLM_HEAD, text, ".py:")
     if head is not None:
-        proc = head["proc"] or _process(text[: head.start()])
+        before = text[: head.start()]
+        proc = head["proc"] or _process(before)
+        year = _YEAR.search(before)  # a container's clock has one, vLLM's has none
         return LogLine(
             number=number,
             text=text,
             message=text[head.end() :],
-            clock=_clock(f"2000-{head['ts']}") if head["ts"] else None,
-            has_year=False,
+            clock=_clock(f"{year[1] if year else 2000}-{head['ts']}") if head["ts"] else None,
+            has_year=year is not None,
             rank=_rank(proc),
             level=head["level"],
             engine="vllm",

@@ -96,6 +96,14 @@ VLLM_BOOT = compile_rows(
             facts={"n": "chunked_prefill_size"},
         ),
         row(
+            "world",
+            E,
+            "world_size=",
+            r"world_size=\d+ rank=\d+ local_rank=\d+",
+            "the process group is set up",
+            phase="distributed",
+        ),
+        row(
             "load_begin",
             E,
             "Starting to load model ",
