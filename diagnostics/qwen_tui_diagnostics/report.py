@@ -110,6 +110,7 @@ def _explains(result: CheckResult, *, verbose: bool) -> Text:
 def summary(report: Report) -> Text:
     """Return the verdict line: the counts, and what would happen."""
     counts = report.counts
+    idle = sum(r.reason is SkipReason.NOT_APPLICABLE and r.counted for r in report.results)
     profile = report.target.get("profile") is not None
     blocked = t("this launch would fail") if profile else t("launches here would fail")
     ready = (
@@ -123,11 +124,12 @@ def summary(report: Report) -> Text:
         "unknown": t("nothing could be judged"),
     }[report.verdict]
     return t(
-        "{fail} failed, {warn} warned, {ok} ok, {skip} skipped: {what}",
+        "{fail} failed, {warn} warned, {ok} ok, {skip} skipped, {idle} not applicable: {what}",
         fail=counts["fail"],
         warn=counts["warn"],
         ok=counts["ok"],
-        skip=counts["skip"],
+        skip=counts["skip"] - idle,
+        idle=idle,
         what=what,
     )
 

@@ -46,10 +46,11 @@ STILL_PROVED: tuple[tuple[str, str, str], ...] = (
      "the family's minimum (580) is above what any card needs (570)"),
     ("driver.min", r"engine\.installs\.0\.torch(\.\w+)?", "the release table knows it as well"),
     ("driver.cuda_api", r"engine\.installs\.0\.torch(\.\w+)?", "the same"),
-    ("driver.versions_match", r"driver\.library\.\w+", "the other library is compared; without "
+    ("driver.versions_match", r"driver\.library\.[\w-]+", "the other library is compared; without "
      "both the check is not OK"),
     ("driver.open_module", r"gpu(\..*)?", "the open module is right for every card"),
     ("gpu.vram_total", r"model(\..*)?", "the family is known from the profile's name too"),
+    ("gpu.vram_free", r"model\.config(\.\w+)?", "the plan reads the whole document"),
     ("gpu.vram_free", r"engine(\..*)?", "the newest release's arithmetic is used"),
     ("gpu.vram_free", r"gpu\.devices\.\d+\.processes.*", "who holds the rest is detail; free "
      "memory is what is judged"),
@@ -102,12 +103,10 @@ def machines() -> Iterator[tuple[str, dict[str, Any], dict[str, Absence], Target
         device["processes"] = []
     two = replace(TARGET_27B, argv=(*TARGET_27B.argv, "--tp-size", "2"))
     yield "two cards", pair, absent, two
-    yield (
-        "no profile",
-        workstation(),
-        absent_facts(),
-        replace(TARGET_27B, profile=None, argv=(), engine=None),
-    )
+    alone = workstation()
+    del alone["model"]
+    nothing = replace(TARGET_27B, profile=None, argv=(), engine=None, model_path=None, repo=None)
+    yield "no profile", alone, absent_facts(), nothing
     yield "troubled", troubled(), absent_facts(), TARGET_27B
 
 

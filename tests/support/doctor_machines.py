@@ -116,7 +116,8 @@ def _weights(path: str, roles: list[str]) -> dict[str, Any]:
     return _folder(path, roles) | {
         "shard": {"open_errno": 0, "alignment": alignment},
         "direct": {
-            "open_errno": 0, "read_errno": 0, "reads": 256, "resident": 0, "counted_by": "cachestat",
+            "open_errno": 0, "read_errno": 0, "reads": 256, "resident": 0,
+            "counted_by": "cachestat",
             "pass_us": [70.0, 68.0], "alignment": alignment,
         },
     }  # fmt: skip
@@ -210,7 +211,8 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
             },
         },
         "toolkit": {
-            "home": "", "ptxas_override": "", "installed": ["cuda-13.0"], "nvcc": "/usr/local/cuda/bin/nvcc",
+            "home": "", "ptxas_override": "", "installed": ["cuda-13.0"],
+            "nvcc": "/usr/local/cuda/bin/nvcc",
             "nvcc_origin": "/usr/local/cuda", "nvcc_version": [13, 0],
             "compiler": "/usr/bin/g++", "compiler_major": 13, "compiler_limit": 15,
             "headers_missing": [], "ninja": "/usr/bin/ninja",
@@ -273,7 +275,8 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
         },
         "hub": {
             "client_version": "1.17.0", "transfer_installed": False, "token_from": "none",
-            "endpoint": "https://huggingface.co", "error": "", "redirect_error": "", "status": 200, "seconds": 0.3,
+            "endpoint": "https://huggingface.co", "error": "", "redirect_error": "",
+            "status": 200, "seconds": 0.3,
             "clock_off_s": 1, "gated": False, "total_bytes": 19_500_000_000,
             "largest_bytes": 4_900_000_000, "missing_bytes": 0, "file_status": 302,
             "redirect_host": "cas-bridge.xethub.hf.co", "redirect_status": 200,
