@@ -9,12 +9,14 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from qwen_tui.services.download import session as session_module
 from support.fake_hub import COMMIT, Fault
 
 if TYPE_CHECKING:
@@ -453,3 +455,38 @@ async def test_weights_that_are_not_loaded_are_left_out(bench: Bench) -> None:
     assert [f["path"] for f in run.plan["left_out"]] == ["pytorch_model.bin"]
     assert not (bench.dest / "pytorch_model.bin").exists()
     assert (bench.dest / "model.safetensors.index.json").exists()
+
+
+async def test_a_worker_with_xet_on_refuses_to_work(bench: Bench) -> None:
+    """The environment is the parent's business; the worker trusts what the library has read."""
+    code = (
+        "import runpy; runpy.run_module('qwen_tui.services.download.worker', run_name='__main__')"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        code,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=bench.environment(),
+    )
+    out, _ = await process.communicate(bench.request().to_json().encode() + b"\n")
+    event = json.loads(out.splitlines()[0])
+    assert (event["event"], event["code"]) == ("error", "xet_on")
+    assert bench.hub.seen == []
+
+
+async def test_cancel_does_not_wait_for_a_silent_host(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "CANCEL_GRACE_S", 0.3)
+    bench.hub.fail("api", *[Fault(silence_after=0)] * 3)
+    began = time.monotonic()
+
+    def stop(session: DownloadSession, event: dict[str, Any]) -> None:
+        if event["event"] == "ready":
+            session.cancel()
+
+    run = await bench.download(stop)
+    assert "ended with -9" in error_of(run)
+    assert time.monotonic() - began < 2.5

@@ -294,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, fault: Fault, path: str) -> None:
         if fault.drop_after is not None or fault.silence_after is not None:
             if fault.silence_after is not None:
-                time.sleep(3)
+                time.sleep(8)
             self._hang_up()
             return
         headers = {"Content-Length": "0", **fault.headers}

@@ -98,22 +98,35 @@ class _Download:
     async def run(self) -> int:
         from qwen_tui.cli import EXIT_INTERRUPTED, EXIT_OK
         from qwen_tui.services.download import DownloadSession
+        from qwen_tui_profiles.errors import DownloadError
 
-        result: dict[str, Any] | None = None
-        async with DownloadSession(self._request) as session:
-            self._catch_signals(session)
-            with self._view:
-                async for event in session.events():
-                    if event["event"] == "plan":
-                        self._plan = event
-                    if event["event"] == "result":
-                        result = event
-                        continue
-                    self._view.show(event)
-                    if event["event"] == "plan" and not await self._agreed(session):
-                        return EXIT_OK if self._args.dry_run else EXIT_INTERRUPTED
-        assert result is not None, "a session ends with a result or an error"
+        try:
+            async with DownloadSession(self._request) as session:
+                self._catch_signals(session)
+                with self._view:
+                    result = await self._follow(session)
+        except DownloadError:
+            # Whatever a worker says that was told to stop, it was stopped.
+            if self._interrupts:
+                return EXIT_INTERRUPTED
+            raise
+        if result is None:
+            return EXIT_OK if self._args.dry_run else EXIT_INTERRUPTED
         return await self._end(result)
+
+    async def _follow(self, session: DownloadSession) -> dict[str, Any] | None:
+        """Show the events; return the result, or None when the plan was not agreed to."""
+        result: dict[str, Any] | None = None
+        async for event in session.events():
+            if event["event"] == "result":
+                result = event
+                continue
+            self._view.show(event)
+            if event["event"] == "plan":
+                self._plan = event
+                if not await self._agreed(session):
+                    return None
+        return result
 
     async def _agreed(self, session: DownloadSession) -> bool:
         """Tell the worker to start; False when the user does not want that."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DownloadSession", "worker_environment"]
 
+CANCEL_GRACE_S = 8.0
+"""A worker that waits for a silent host cannot answer; killing it loses nothing."""
 _LINE_LIMIT = 64 << 20
 """A plan of many thousand files is one line."""
 
@@ -56,6 +58,7 @@ class DownloadSession:
         )
         self._process: asyncio.subprocess.Process | None = None
         self._noise: list[str] = []
+        self._last_resort: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> DownloadSession:
         """Start the worker."""
@@ -78,11 +81,9 @@ class DownloadSession:
         process = self._running()
         if process.returncode is None:
             self.cancel()
-            try:
-                await asyncio.wait_for(process.wait(), 5.0)
-            except TimeoutError:
-                self.kill()
         await process.wait()
+        if self._last_resort is not None:
+            self._last_resort.cancel()
 
     @property
     def pid(self) -> int:
@@ -102,8 +103,11 @@ class DownloadSession:
         self._say("resume")
 
     def cancel(self) -> None:
-        """Stop cleanly; the worker answers with its result."""
+        """Stop cleanly; the worker answers with its result, or is ended when it cannot."""
         self._say("cancel")
+        if self._last_resort is None:
+            loop = asyncio.get_running_loop()
+            self._last_resort = loop.call_later(CANCEL_GRACE_S, self.kill)
 
     def kill(self) -> None:
         """End the worker at once; the next run goes on from the bytes on the disk."""
