@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_profiles.errors import InputError
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.fusing import fused_name
+from qwen_tui_profiles.safetensors_header import LARGEST_HEADER_BYTES, HeaderError, parse_header
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StoredSizes", "has_weights", "read_stored_sizes"]
 
-_LARGEST_HEADER_BYTES = 100_000_000
 _LARGEST_INDEX_BYTES = 200_000_000
 _INDEX = "model.safetensors.index.json"
 
@@ -148,7 +148,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, int]]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             size = os.fstat(file.fileno()).st_size
-            if size < 8 or not 2 <= length <= min(_LARGEST_HEADER_BYTES, size - 8):
+            if size < 8 or not 2 <= length <= min(LARGEST_HEADER_BYTES, size - 8):
                 raise InputError(
                     t(
                         "{name} has no valid safetensors header ({size} bytes in the file).",
@@ -157,7 +157,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, int]]:
                     ),
                     t("Run qwen-tui verify on the folder, then download the file again."),
                 )
-            header = _json(file.read(length), path)
+            raw = file.read(length)
     except OSError as error:
         raise InputError(
             t(
@@ -167,25 +167,15 @@ def _tensors(path: Path) -> Iterator[tuple[str, int]]:
             ),
             t("Check the permissions of the checkpoint folder."),
         ) from error
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        offsets = entry.get("data_offsets") if isinstance(entry, Mapping) else None
-        if (
-            not isinstance(offsets, list)
-            or len(offsets) != 2
-            or not all(isinstance(value, int) for value in offsets)
-            or offsets[1] < offsets[0]
-        ):
-            raise InputError(
-                t(
-                    "{name}: the header entry {tensor} has no valid data_offsets.",
-                    name=clean(path.name),
-                    tensor=clean(name)[:80],
-                ),
-                t("Run qwen-tui verify on the folder, then download the file again."),
-            )
-        yield name, offsets[1] - offsets[0]
+    try:
+        header = parse_header(raw)
+    except HeaderError as error:
+        raise InputError(
+            t("{name}: the header is damaged: {cause}.", name=clean(path.name), cause=error.text),
+            t("Run qwen-tui verify on the folder, then download the file again."),
+        ) from error
+    for name, entry in header.tensors.items():
+        yield name, entry.size_bytes
 
 
 def _json(data: bytes, path: Path) -> dict[str, object]:
