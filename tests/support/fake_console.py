@@ -23,9 +23,12 @@ from qwen_tui_profiles.errors import LaunchError, ProfileError
 from qwen_tui_profiles.findings import Clamp, Evidence
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
 from qwen_tui_profiles.text import t
+from support.fake_desks import FakeFiles, FakeHistory, FakePlans
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
 
 NOW = 1_764_421_327.0
 GIB = 1024**3
@@ -70,12 +73,9 @@ def profile(
 
 
 SPEED = (
-    "--context-length",
-    "159776",
-    "--max-running-requests",
-    "4",
-    "--speculative-num-steps",
-    "5",
+    *("--context-length", "159776", "--max-running-requests", "4"),
+    *("--max-mamba-cache-size", "8", "--mem-fraction-static", "0.97"),
+    *("--speculative-algorithm", "EAGLE", "--speculative-num-steps", "5"),
 )
 CONTEXT = ("--context-length", "262144", "--max-running-requests", "1")
 
@@ -290,6 +290,12 @@ class FakeConsole:
             self.chunks.put_nowait(LogChunk(lines))
         self.release = asyncio.Event()
         self.closed = False
+        self.fake_history = FakeHistory()
+        self.fake_plans = FakePlans()
+        self.fake_files = FakeFiles()
+        self.history: HistoryDesk = self.fake_history
+        self.plans: PlanDesk = self.fake_plans
+        self.files: ProfileDesk = self.fake_files
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]
@@ -338,8 +344,8 @@ class FakeConsole:
         self.states.put_nowait(ServerSnapshot(ServerState.STOPPED))
         yield Progress(t("It drained and ended."), done=True)
 
-    async def swap(self, target: EngineProfile) -> AsyncIterator[Progress]:
-        self.calls.append(f"swap {target.name}")
+    async def swap(self, target: EngineProfile, drain_s: float = 0.0) -> AsyncIterator[Progress]:
+        self.calls.append(f"swap {target.name} draining {drain_s:g}")
         yield Progress(t("Stopping"))
         self.states.put_nowait(starting(target.name))
         await self.release.wait()

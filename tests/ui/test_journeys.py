@@ -148,8 +148,10 @@ async def test_swap_shows_what_changes_and_enter_does_it() -> None:
         await settled(pilot, lambda: isinstance(pilot.app.screen, SwapCard))
         text = shown(pilot)
         assert "Swap 27b-int4-speed → 27b-int4-context" in text
-        assert "--speculative-num-steps           5                 → not set" in text
-        assert "Requests in flight are cut off: 2 running, 1 waiting." in text
+        assert "--speculative-algorithm                   EAGLE → not set" in text
+        assert "Requests in flight: 2 running, 1 waiting." in text
+        assert "No answers for about 38 s (median of 3 swaps)." in text
+        assert "Predicted there: KV pool" in text
         assert "The prefix cache is lost: 61,647 tokens." in text
         await pilot.press("escape")
         assert fake.calls == []
@@ -159,7 +161,7 @@ async def test_swap_shows_what_changes_and_enter_does_it() -> None:
         await settled(pilot, lambda: view_of(pilot).server.profile == "27b-int4-context")
         await settled(pilot, lambda: view_of(pilot).busy is None)
         assert "Swap to speed" in shown(pilot)
-    assert fake.calls == ["swap 27b-int4-context"]
+    assert fake.calls == ["swap 27b-int4-context draining 0"]
 
 
 async def test_stop_asks_and_says_what_is_lost() -> None:

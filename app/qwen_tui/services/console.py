@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui_diagnostics.result import CheckResult
@@ -86,6 +87,10 @@ class ConsoleServices(Protocol):
         """Read the presets and the user's profiles."""
         ...
 
+    history: HistoryDesk
+    plans: PlanDesk
+    files: ProfileDesk
+
     async def settings(self) -> Settings:
         """Read the user's settings."""
         ...
@@ -122,8 +127,13 @@ class ConsoleServices(Protocol):
         """Stop the server; the last step says how it ended."""
         ...
 
-    def swap(self, target: EngineProfile) -> AsyncIterator[Progress]:
-        """Stop the running profile and start the other; the last step says how it ended."""
+    def swap(self, target: EngineProfile, drain_s: float = 0.0) -> AsyncIterator[Progress]:
+        """Stop the running profile and start the other; the last step says how it ended.
+
+        Args:
+            target: The other profile.
+            drain_s: How long to wait for running requests first, in seconds.
+        """
         ...
 
     def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
 from qwen_tui.services.console_lock import ConsoleLock
+from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.state import ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
     from qwen_tui.services.live import MetricPoller
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import (
@@ -61,6 +63,9 @@ class RealConsole:
         self._ready = asyncio.Lock()
         self._swapping = False
         self._lock = ConsoleLock(paths)
+        self.history: HistoryDesk = RealHistory(paths)
+        self.plans: PlanDesk = RealPlans(paths)
+        self.files: ProfileDesk = RealProfiles(paths)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
@@ -149,12 +154,13 @@ class RealConsole:
         async for progress in _yielded(act):
             yield progress
 
-    async def swap(self, target: EngineProfile) -> AsyncIterator[Progress]:
+    async def swap(self, target: EngineProfile, drain_s: float = 0.0) -> AsyncIterator[Progress]:
         """Swap, saying each step."""
+        module = await _module("qwen_tui.services.swap")
         supervisor = await self._server()
         self._swapping = True
         try:
-            async for step in supervisor.swap(target):
+            async for step in supervisor.swap(target, module.SwapOptions(drain_s=drain_s)):
                 done = step.outcome is not None
                 yield Progress(step.text, failed=step.failed, done=done)
         finally:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.app import App
-from textual.content import Content
 
+from qwen_tui.services.desks import PlanQuestion
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import messages
 from qwen_tui.ui.app_commands import APP, INTERVALS_S
+from qwen_tui.ui.consequences import leave_words, stop_consequences
 from qwen_tui.ui.screens.cards import ConfirmCard, LeaveCard
 from qwen_tui.ui.screens.details import HelpCard, PlacesCard
 from qwen_tui.ui.screens.guide import GuideCard, next_step
 from qwen_tui.ui.screens.picker import PickProfile
 from qwen_tui.ui.screens.place import Place
-from qwen_tui.ui.screens.swap import SwapCard
+from qwen_tui.ui.screens.swap import DRAIN_S, SwapCard, SwapSheet
 from qwen_tui.ui.widgets.keybar import key_name
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.console import ConsoleServices, Progress
     from qwen_tui.ui.commands import Command
     from qwen_tui.ui.state import View
+    from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
@@ -64,18 +66,40 @@ class Actions(App[None]):
             self.change(selected=profile, selected_why=None)
             self.do("select", self.services.remember(last_profile=profile.name))
 
+    def action_pick_named(self, name: str) -> None:
+        """Select a profile by name."""
+        self.picked(name)
+
     def action_swap(self) -> None:
         """Show what a swap changes; Enter does it."""
         source, target = self.view.profile, self.view.partner
         if source is not None and target is not None:
-            self.push_screen(
-                SwapCard(self.view, source, target),
-                lambda yes: self._swap_confirmed(target) if yes else None,
-            )
+            self.do("sheet", self._show_swap(source, target))
 
-    def _swap_confirmed(self, target: EngineProfile) -> None:
-        self.begin(t("Swapping to {profile}", profile=target.name))
-        self.do("operation", self._steps(self.services.swap(target)))
+    async def _show_swap(self, source: EngineProfile, target: EngineProfile) -> None:
+        try:
+            comparison = await self.services.files.compare(source, target)
+            down = await self.services.history.down(target.name)
+            plan = await self._plan_or_none(target)
+        except QwenTuiError as error:
+            self.post_message(messages.Failed(error))
+            return
+        sheet = SwapSheet(source, target, comparison, plan, down)
+        await self.push_screen(
+            SwapCard(self.view, sheet), lambda choice: self._swap_confirmed(target, choice)
+        )
+
+    async def _plan_or_none(self, profile: EngineProfile) -> Plan | None:
+        try:
+            return await self.services.plans.plan(PlanQuestion(profile))
+        except QwenTuiError:
+            return None  # a swap does not depend on a prediction
+
+    def _swap_confirmed(self, target: EngineProfile, choice: str | None) -> None:
+        if choice is not None:
+            self.begin(t("Swapping to {profile}", profile=target.name))
+            drain_s = DRAIN_S if choice == "drain" else 0.0
+            self.do("operation", self._steps(self.services.swap(target, drain_s)))
 
     def action_stop(self) -> None:
         """Ask, with what a stop costs."""
@@ -199,46 +223,3 @@ class Actions(App[None]):
             self.post_message(messages.Failed(error))
         finally:
             self.post_message(messages.Finished(then_exit and not failed))
-
-
-def stop_consequences(view: View) -> list[Content]:
-    """Return what a stop would cost, as far as it is known."""
-    lines = [Content.styled(view.server.profile or tr(t("the server")), "bold")]
-    if view.server.state is ServerState.STARTING:
-        lines.append(Content(tr(t("The boot is broken off; nothing was served yet."))))
-        return lines
-    if view.in_flight is not None:
-        lines.append(
-            Content.styled(
-                tr(t("Requests in flight: {requests}.", requests=view.in_flight)), "bold $warning"
-            )
-        )
-    elif view.live is None or view.live.stale_s is not None:
-        lines.append(Content(tr(t("Whether requests are in flight is not known."))))
-    else:
-        lines.append(Content(tr(t("No request is in flight."))))
-    lines.append(Content(tr(t("The prefix cache is lost; the next start loads the model again."))))
-    return lines
-
-
-def leave_words(view: View) -> list[Content]:
-    """Return what leaving means for the server."""
-    name = view.server.profile or tr(t("the server"))
-    lines = [
-        Content(
-            tr(
-                t(
-                    "{name} goes on running at {url}. Open qwen-tui again to find it.",
-                    name=name,
-                    url=view.server.url or "",
-                )
-            )
-        )
-    ]
-    if view.busy is not None:
-        warning = t("Under way: {what}. Leaving now breaks it off.", what=view.busy)
-        lines.append(Content.styled(tr(warning), "bold $warning"))
-    if view.in_flight is not None:
-        requests = t("Requests in flight: {requests}.", requests=view.in_flight)
-        lines.append(Content.styled(tr(requests), "$warning"))
-    return lines

@@ -130,3 +130,8 @@ class Facts(App[None]):
         self.change(busy=None)
         if event.then_exit:
             self.exit()
+
+    @on(messages.StepDone)
+    def _step_done(self, event: messages.StepDone) -> None:
+        if event.step not in self.view.steps:
+            self.change(steps=self.view.steps | {event.step})

@@ -97,7 +97,7 @@ class Feeds(App[None]):
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))
 
-    def read_profiles(self) -> None:
+    def action_read_profiles(self) -> None:
         """Read the profile folders again: something in them was changed."""
         self.run_worker(
             self._read_profiles(), group="profiles", exclusive=True, exit_on_error=False

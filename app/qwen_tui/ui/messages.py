@@ -25,6 +25,7 @@ __all__ = [
     "ProfilesRead",
     "Progressed",
     "ServerChanged",
+    "StepDone",
 ]
 
 
@@ -115,3 +116,10 @@ class Finished(Message):
     """Something long that the user asked for is over, well or not."""
 
     then_exit: bool = False
+
+
+@dataclass
+class StepDone(Message):
+    """One of the first steps was done."""
+
+    step: str

@@ -44,7 +44,34 @@ PLACES: tuple[PlaceRow, ...] = (
     PlaceRow(
         "doctor", "2", t("Doctor"), t("Checks of this machine."), "doctor", "DoctorScreen", "d"
     ),
+    PlaceRow(
+        "profiles",
+        "4",
+        t("Profiles"),
+        t("Read, change and compare profiles."),
+        "profiles",
+        "ProfilesScreen",
+    ),
+    PlaceRow(
+        "plan",
+        "5",
+        t("Plan"),
+        t("Predict pools and limits before a launch."),
+        "plan",
+        "PlanScreen",
+    ),
+    PlaceRow(
+        "boot", "6", t("Boot"), t("Timeline and memory of the last boot."), "boot", "BootScreen"
+    ),
     PlaceRow("logs", "7", t("Logs"), t("The engine's log, searched."), "logs", "LogsScreen", "l"),
+    PlaceRow(
+        "history",
+        "8",
+        t("History"),
+        t("Boots and swaps of the past."),
+        "history",
+        "HistoryScreen",
+    ),
 )
 
 

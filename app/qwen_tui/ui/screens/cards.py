@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui_profiles.text import t, tr
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.errors import QwenTuiError
     from qwen_tui_profiles.text import Text
 
-__all__ = ["Card", "ConfirmCard", "ErrorCard", "LeaveCard", "TextCard"]
+__all__ = ["Card", "ConfirmCard", "ErrorCard", "InputCard", "LeaveCard", "TextCard"]
 
 ResultT = TypeVar("ResultT")
 Keys = tuple[tuple[str, "Text"], ...]
@@ -105,6 +106,36 @@ class ConfirmCard(Card[bool]):
     def action_yes(self) -> None:
         """Confirm."""
         self.dismiss(True)
+
+
+class InputCard(ModalScreen[str]):
+    """Asks for one line; dismisses with it, or with nothing."""
+
+    DEFAULT_CSS = """
+    InputCard { align: center middle; }
+    InputCard > Vertical {
+        width: 70; max-width: 98%; height: auto; border: round $accent; background: $surface;
+        padding: 0 1; border-title-style: bold; border-subtitle-color: $foreground;
+    }
+    InputCard Static { height: auto; color: $foreground-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", show=False)]
+
+    def __init__(self, title: str, hint: str, value: str = "") -> None:
+        super().__init__()
+        self._title, self._hint, self._value = title, hint, value
+
+    def compose(self) -> ComposeResult:
+        """Lay out the line."""
+        with Vertical() as box:
+            box.border_title = Content(self._title)
+            yield Static(Content(self._hint))
+            yield Input(self._value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value.strip() or None)
 
 
 class LeaveCard(Card[str]):

@@ -11,6 +11,7 @@ from textual.reactive import var
 from qwen_tui.ui.cells import split_row
 from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.messages import StepDone
 from qwen_tui.ui.screens.place import BACK, Kit, Place
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
 from qwen_tui_diagnostics.result import CheckResult, Status
@@ -161,6 +162,8 @@ class DoctorScreen(Place):
             if self.is_attached:
                 self.refresh_bindings()
                 self._redraw()
+        if self._error is None and not only:
+            self.app.post_message(StepDone("doctor"))
 
     def _shown(self) -> list[CheckResult]:
         results = list(self._results.values())

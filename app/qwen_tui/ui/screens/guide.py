@@ -34,6 +34,7 @@ class Step:
     action: str
     """An action of the app."""
     done: Callable[[View], bool]
+    needed: Callable[[View], bool] = lambda _: True
 
 
 STEPS: tuple[Step, ...] = (
@@ -49,14 +50,16 @@ STEPS: tuple[Step, ...] = (
         t("Choose a model folder, or download one"),
         t("Transfers resume, go without Xet and prove every file. The demo needs no model."),
         "go('models')",
-        lambda view: "model" in view.steps or _needs_no_model(view),
+        lambda view: "model" in view.steps,
+        lambda view: not _simulated(view),
     ),
     Step(
         "verify",
         t("Verify the checkpoint"),
         t("From its headers, in milliseconds: missing tensors, wrong ignore lists."),
         "go('models')",
-        lambda view: "verify" in view.steps or _needs_no_model(view),
+        lambda view: "verify" in view.steps,
+        lambda view: not _simulated(view),
     ),
     Step(
         "plan",
@@ -82,14 +85,17 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def _needs_no_model(view: View) -> bool:
+def _simulated(view: View) -> bool:
     profile = view.profile
     return profile is not None and profile.simulated
 
 
 def next_step(view: View) -> Step | None:
     """Return the first step that is neither done nor skipped."""
-    return next((s for s in STEPS if not s.done(view) and s.id not in view.skipped), None)
+    return next(
+        (s for s in STEPS if s.needed(view) and not s.done(view) and s.id not in view.skipped),
+        None,
+    )
 
 
 class GuideCard(Card[str]):
@@ -121,13 +127,14 @@ def guide_lines(view: View) -> list[Content]:
     for number, step in enumerate(STEPS, 1):
         if step.done(view):
             mark, style = (marks.done, "$success"), "$foreground-muted"
-        elif step.id in view.skipped:
+        elif step.id in view.skipped or not step.needed(view):
             mark, style = (marks.skip, "$foreground-muted"), "$foreground-muted"
         elif step is current:
             mark, style = (marks.now, "bold $warning"), "bold"
         else:
             mark, style = (marks.later, "$foreground-muted"), ""
-        out.append(Content.assemble(mark, f" {number} ", (tr(step.title), style)))
+        note = "" if step.needed(view) else "  " + tr(t("the simulated engine needs none"))
+        out.append(Content.assemble(mark, f" {number} ", (tr(step.title), style), (note, style)))
         if step is current:
             out += wrapped((tr(step.why), "$foreground-muted"), WIDTH, indent=4)
     if current is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qwen_tui.ui.state import View
     from qwen_tui_diagnostics.enginelog.report import PhaseSpan
 
-__all__ = ["BootPanel", "boot_lines", "boot_summary"]
+__all__ = ["BootPanel", "boot_lines", "boot_spans", "boot_summary", "phase_item"]
 
 ORDER = tuple(PHASES)
 OPTIONAL = frozenset({"distributed", "load_draft", "state_pool", "graph_capture", "tree_cache"})
@@ -61,7 +61,7 @@ class BootPanel(Panel):
 
 def boot_lines(view: View, width: int, height: int, now: float) -> list[Content]:
     """Return the timeline: flowing in few lines, one phase a line when there is room."""
-    spans = _spans(view, now)
+    spans = boot_spans(view, now)
     if height > len(spans):
         return _column(spans, width)
     return _flow(spans, width)
@@ -79,7 +79,7 @@ def boot_summary(view: View) -> str:
     return tr(t("boot {total}: {parts}", total=figures.seconds(total), parts=", ".join(parts)))
 
 
-def _spans(view: View, now: float) -> list[tuple[str, str, float | None]]:
+def boot_spans(view: View, now: float) -> list[tuple[str, str, float | None]]:
     """Return (phase, done|now|later, seconds) in boot order."""
     report = view.server.report
     seen: tuple[PhaseSpan, ...] = () if report is None else report.timeline
@@ -105,7 +105,8 @@ def _age(span: PhaseSpan, now: float) -> float | None:
     return age if 0 <= age < DAY else None
 
 
-def _item(phase: str, state: str, seconds: float | None) -> Content:
+def phase_item(phase: str, state: str, seconds: float | None) -> Content:
+    """Return glyph, word and seconds of a phase."""
     marks = glyphs()
     word = tr(PHASES.get(phase, t("{phase}", phase=phase)))
     if state == "later":
@@ -119,7 +120,7 @@ def _item(phase: str, state: str, seconds: float | None) -> Content:
 def _flow(spans: list[tuple[str, str, float | None]], width: int) -> list[Content]:
     lines = [Content("")]
     for span in spans:
-        item = _item(*span)
+        item = phase_item(*span)
         glued = item if not lines[-1].plain else Content.assemble(lines[-1], "   ", item)
         if glued.cell_length <= width:
             lines[-1] = glued
@@ -132,7 +133,7 @@ def _column(spans: list[tuple[str, str, float | None]], width: int) -> list[Cont
     longest = max((s or 0.0 for _, _, s in spans), default=0.0)
     out: list[Content] = []
     for phase, state, seconds in spans:
-        item = fit(_item(phase, state, seconds), 28)
+        item = fit(phase_item(phase, state, seconds), 28)
         share = (seconds or 0.0) / longest if longest else 0.0
         drawn = Content("") if seconds is None else bar(share, max(0, width - 30), "$accent 60%")
         out.append(Content.assemble(item, "  ", drawn))

@@ -125,7 +125,6 @@ class Tabs(Widget):
         text-wrap: nowrap;
         background: $surface;
     }
-    .-tall Tabs { display: block; }
     """
 
     view: var[View] = var(View, init=False)

@@ -9,6 +9,7 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from qwen_tui.ui.app_commands import APP
+from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.state import View
 from qwen_tui_profiles.text import tr
 
@@ -23,7 +24,14 @@ __all__ = ["KeyBar", "key_line", "key_name"]
 
 KEEP_RANK = 90
 GAP = "  "
-NAMES = {"escape": "Esc", "question_mark": "?", "space": "Space", "minus": "-", "plus": "+"}
+NAMES = {
+    "escape": "Esc",
+    "slash": "/",
+    "question_mark": "?",
+    "space": "Space",
+    "minus": "-",
+    "plus": "+",
+}
 
 
 def key_name(key: str) -> str:
@@ -68,7 +76,12 @@ class KeyBar(Widget):
             key = key_name(active.binding.key)
             if command.id not in out or len(key) < len(out[command.id][0]):
                 out[command.id] = (key, command)
-        return sorted(out.values(), key=lambda item: item[1].rank)
+        # A place's own keys first; on the main screen the server's are its own.
+        own = set() if self.screen.id == PLACES[0].id else {c.id for c in here}
+        return sorted(
+            out.values(),
+            key=lambda item: (item[1].rank >= KEEP_RANK, item[1].id not in own, item[1].rank),
+        )
 
     async def on_click(self, event: events.Click) -> None:
         """Run the command under the pointer."""

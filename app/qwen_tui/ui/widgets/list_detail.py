@@ -47,10 +47,6 @@ class ListDetail(Container):
         &:focus { border: round $accent; }
     }
     ListDetail > VerticalScroll > Static { height: auto; }
-    .-tall ListDetail > VerticalScroll { height: 14; }
-    .-wide ListDetail { layout: horizontal; }
-    .-wide ListDetail > OptionList { width: 3fr; height: 100%; }
-    .-wide ListDetail > VerticalScroll { width: 2fr; height: 100%; }
     """
 
     @dataclass

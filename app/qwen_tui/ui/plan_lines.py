@@ -1,0 +1,193 @@
+"""A plan as lines: the summary beside the knobs, and the detail below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from qwen_tui.ui import figures
+from qwen_tui.ui.cells import bar, fit, wrapped
+from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.knobs import pairs
+from qwen_tui.ui.screens.boot import finding_lines
+from qwen_tui_profiles.text import Text, t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qwen_tui_profiles.findings import Clamp
+    from qwen_tui_profiles.plan.result import BudgetLine, Plan
+    from qwen_tui_profiles.profile import EngineProfile
+
+__all__ = ["budget_lines", "changed_keys", "clamp_lines", "plan_detail", "plan_summary"]
+
+LABEL = 17
+TITLE = 34
+
+
+def plan_summary(plan: Plan, base: Plan | None, width: int) -> list[Content]:
+    """Return fit, pool, requests, context and slack, each beside what the profile alone gets."""
+    before = base if base is not plan else None
+    out = [_verdict(plan), _pool(plan, before)]
+    low, high = plan.kv_tokens.low, plan.kv_tokens.high
+    if low is not None and high is not None and low != high:
+        text = t("{low} to {high}", low=figures.count(low), high=figures.count(high))
+        out.append(_line(t("at worst, best"), (tr(text), "$foreground-muted")))
+    most = max(plan.kv_tokens.value or 0, (before.kv_tokens.value or 0) if before else 0)
+    declared = max(plan.context_declared or 0, most)
+    if plan.kv_tokens.value is not None and declared:
+        room = max(4, min(46, width) - LABEL)
+        drawn = bar(plan.kv_tokens.value / declared, room, "$accent")
+        out.append(Content.assemble(" " * LABEL, drawn))
+    asked, got = plan.requests_asked, plan.requests
+    requests = f"{figures.count(asked)} {glyphs().arrow} {figures.count(got)}"
+    style = "bold $warning" if asked is not None and got is not None and got < asked else "bold"
+    out.append(
+        _line(
+            t("requests"),
+            (requests, style),
+            _delta(got, None if before is None else before.requests),
+        )
+    )
+    usable = plan.context_usable
+    context = f"{figures.count(plan.context_declared)} {glyphs().arrow} {figures.count(usable)}"
+    short = usable is not None and plan.context_declared is not None
+    style = (
+        "bold $warning" if short and (usable or 0) < (plan.context_declared or 0) - 8 else "bold"
+    )
+    out.append(
+        _line(
+            t("context"),
+            (context, style),
+            _delta(usable, None if before is None else before.context_usable),
+        )
+    )
+    if plan.state is not None:
+        state = tr(
+            t(
+                "{slots}, {per} a request",
+                slots=figures.count(plan.state.slots),
+                per=figures.count(plan.state.slots_per_request),
+            )
+        )
+        out.append(_line(t("state slots"), (state, "bold")))
+    if plan.slack_gib is not None:
+        tight = plan.slack_gib < 0.5
+        out.append(
+            _line(
+                t("left over"), (f"{plan.slack_gib:.2f} GiB", "bold $warning" if tight else "bold")
+            )
+        )
+    version = plan.engine_version or ""
+    out.append(_line(t("planned for"), (f"{plan.engine} {version}", "$foreground-muted")))
+    return [fit(line, width) for line in out]
+
+
+def _verdict(plan: Plan) -> Content:
+    marks = glyphs()
+    if plan.fits is None:
+        text = t("Whether it fits cannot be judged.")
+        return Content.styled(f"{marks.unreachable} {tr(text)}", "bold $warning")
+    if plan.fits:
+        return Content.styled(f"{marks.ok} {tr(t('It fits.'))}", "bold $success")
+    why = plan.failure or t("It does not fit.")
+    return Content.styled(f"{marks.fail} {tr(why)}", "bold $error")
+
+
+def _pool(plan: Plan, before: Plan | None) -> Content:
+    text = tr(t("{tokens} tokens", tokens=figures.count(plan.kv_tokens.value)))
+    was = None if before is None else before.kv_tokens.value
+    return _line(t("KV pool"), (text, "bold $accent"), _delta(plan.kv_tokens.value, was))
+
+
+def _line(label: Text, value: tuple[str, str], note: Content | None = None) -> Content:
+    return Content.assemble(
+        fit((tr(label), "$foreground-muted"), LABEL), value, "" if note is None else note
+    )
+
+
+def _delta(now: int | None, was: int | None) -> Content | None:
+    if now is None or was is None or now == was:
+        return None
+    return Content.styled(f"  {now - was:+,}", "$success" if now > was else "$error")
+
+
+def plan_detail(plan: Plan, width: int) -> list[Content]:
+    """Return memory, clamps, findings, prices of the knobs and assumptions."""
+    out = budget_lines(plan.budget, width)
+    for clamp in plan.clamps:
+        out += clamp_lines(clamp, width)
+    for finding in plan.findings:
+        out += finding_lines(finding, width)
+    if plan.knobs:
+        out.append(Content.styled(tr(t("What one step buys")), "bold"))
+        for knob in plan.knobs:
+            price = "" if knob.tokens is None else tr(t("{n} tokens", n=f"{knob.tokens:+,}"))
+            if knob.requests:
+                price += "  " + tr(t("{n} requests", n=f"{knob.requests:+}"))
+            line = Content.assemble(
+                fit(knob.flag, TITLE), fit((price, "bold"), 28), (tr(knob.change), "")
+            )
+            out.append(fit(line, width))
+    if plan.assumed:
+        out.append(Content.styled(tr(t("Assumed")), "bold"))
+        for item in plan.assumed:
+            value = figures.value(item.value)
+            text = Content.assemble(
+                f"{item.name} {value}  ", (tr(item.reason), "$foreground-muted")
+            )
+            out += wrapped(text, width, indent=2, most=2)
+    return out
+
+
+def budget_lines(budget: Sequence[BudgetLine], width: int) -> list[Content]:
+    """Return one line per part of the card's memory, with a bar and its basis."""
+    parts = [line for line in budget if line.where == "gpu"]
+    total = sum(line.gib or 0.0 for line in parts) or 1.0
+    room = max(0, min(40, width - TITLE - 12))
+    out: list[Content] = []
+    for line in parts:
+        gib = figures.plain(None) if line.gib is None else f"{line.gib:.2f}"
+        text = Content.assemble(
+            fit(tr(line.title), TITLE),
+            fit((f"{gib} GiB ", "bold"), 12, align="right"),
+            bar(None if line.gib is None else line.gib / total, min(room, 20), "$primary"),
+            "  ",
+            (tr(line.basis), "$foreground-muted"),
+        )
+        out.append(fit(text, width))
+    return out
+
+
+def clamp_lines(clamp: Clamp, width: int) -> list[Content]:
+    """Return a predicted clamp: what would be asked, what would be got, why, what to do."""
+    marks = glyphs()
+    head = Content.assemble(
+        (f"{marks.warn} ", "bold $warning"),
+        clamp.arg,
+        f"  {figures.value(clamp.asked)}",
+        (f" {marks.arrow} ", "$foreground-muted"),
+        (figures.value(clamp.got), "bold $warning"),
+        "  ",
+        tr(clamp.why),
+    )
+    out = wrapped(head, width, most=3)
+    if clamp.remedy is not None:
+        remedy = Content.assemble((f"{marks.remedy} ", "$accent"), tr(clamp.remedy))
+        out += wrapped(remedy, width, indent=2, most=3)
+    return out
+
+
+def changed_keys(profile: EngineProfile, argv: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return the profile keys that lead from its arguments to ``argv``, for the user's file.
+
+    A flag that is taken away is written as ``false``: that is how a file that extends another one
+    removes what the other one sets.
+    """
+    before, after = pairs(profile.argv), pairs(argv)
+    changes: list[tuple[str, str | None]] = []
+    for flag in dict.fromkeys([*before, *after]):
+        if before.get(flag) != after.get(flag):
+            changes.append((f"args.{flag.removeprefix('--')}", after.get(flag, "false")))
+    return changes
