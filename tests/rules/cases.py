@@ -305,6 +305,20 @@ CASES: Cases = {
         [S27 + "--chunked-prefill-size 32", S27 + "--chunked-prefill-size 64 --page-size 128"],
         [S27 + "--chunked-prefill-size 2048", S27 + "--chunked-prefill-size -1", S27],
     ),
+    "flashinfer-decode-no-buffer": (
+        [S27 + "--linear-attn-decode-backend flashinfer"],
+        [
+            S27 + "--linear-attn-decode-backend flashinfer --mamba-scheduler-strategy extra_buffer",
+            S27 + "--linear-attn-decode-backend triton",
+        ],
+    ),
+    "replayssm-dtype": (
+        [S27 + MTP + "--enable-linear-replayssm-spec --mamba-ssm-dtype bfloat16"],
+        [
+            S27 + MTP + "--enable-linear-replayssm-spec",
+            S27 + MTP + "--enable-linear-replayssm-spec --mamba-ssm-dtype float32",
+        ],
+    ),
     # --- speculation
     "mixed-chunk-ignored": (
         [S27 + MTP + "--enable-mixed-chunk"],
@@ -384,6 +398,14 @@ CASES: Cases = {
         [LLAMA + "--enable-hierarchical-cache", LLAMA + "--disable-radix-cache"],
     ),
     "radix-off": ([S27 + "--disable-radix-cache"], [S27]),
+    "hicache-backend-switched": (
+        [S27 + "--enable-hierarchical-cache --hicache-io-backend kernel --hicache-mem-layout page_first_direct"],
+        [S27 + "--enable-hierarchical-cache --hicache-io-backend kernel --hicache-mem-layout page_first"],
+    ),
+    "hicache-layout-switched": (
+        [S27 + "--enable-hierarchical-cache --hicache-io-backend direct --hicache-mem-layout page_first"],
+        [S27 + "--enable-hierarchical-cache --hicache-io-backend direct --hicache-mem-layout layer_first"],
+    ),
     "page-qsa": (
         [FLASH + "--page-size 32"],
         [FLASH + "--page-size 64", FLASH, S27 + "--page-size 32"],
@@ -701,6 +723,10 @@ CASES: Cases = {
     "vllm-flash-slow-start": (
         [VFL],
         ["VLLM_ENGINE_READY_TIMEOUT_S=1800 " + VFL, V27],
+    ),
+    "vllm-thinking-default": (
+        [VFL],
+        [VFL + "--default-chat-template-kwargs '{\"enable_thinking\":false}'", V27],
     ),
     # --- exposure
     "open-host-sglang": (

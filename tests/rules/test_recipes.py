@@ -115,6 +115,17 @@ def test_the_text_class_counts_three_slots_where_it_is_not_listed() -> None:
     assert titles["slots-below-requests"].endswith("8 slots, 3 each")
 
 
+def test_the_decode_lock_switch_frees_one_slot_a_request() -> None:
+    text = (
+        "python -m sglang.launch_server --model-path /m/Qwen3.8-27B --max-running-requests 2 "
+        "--max-mamba-cache-size 9 --speculative-algorithm NEXTN"
+    )
+    assert "slots-below-requests" in rules_of(text, "0.5.17")
+    switched = "SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK=1 " + text
+    assert "slots-below-requests" not in rules_of(switched, "0.5.17")
+    assert "slots-below-requests" in rules_of(switched, "0.5.16")
+
+
 def test_a_removed_value_names_the_release_that_removed_it() -> None:
     command = parse_command(
         "python -m sglang.launch_server --model-path /m --cuda-graph-backend-prefill tc_piecewise"

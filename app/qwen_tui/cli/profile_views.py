@@ -87,7 +87,10 @@ def list_lines(profiles: ProfileSet) -> Iterator[str]:
     for p in rows:
         # The user's own stand out; a shipped profile is the normal case and needs no word.
         origin = tr(t("yours")) if p.origin.kind == "user" else ""
-        yield f"{p.name:<{width}}  {p.engine.value:<6}  {p.mode.value:<7}  {origin:<5}  {p.title}"
+        line = f"{p.name:<{width}}  {p.engine.value:<6}  {p.mode.value:<7}  {origin:<5}  {p.title}"
+        if p.ignore:
+            line += "  [" + tr(t("overrides {rules}", rules=", ".join(p.ignore))) + "]"
+        yield line
 
 
 def show_document(

@@ -257,6 +257,8 @@ class Asker:
                 overlap=resolved.overlap,
                 speculative=speculative is True,
             )
+            if counted is not None and self._skips_decode_lock(version) and radix:
+                counted -= resolved.name.startswith("extra_buffer")
             per_request = UNKNOWN if counted is None else counted
         served: object = UNKNOWN
         if isinstance(slots, (int, float)) and isinstance(per_request, int):
@@ -274,6 +276,12 @@ class Asker:
             "requests": requests,
             "served": served,
         }
+
+    def _skips_decode_lock(self, version: str) -> bool:
+        """Whether the switch is on that lets a running request hold one slot less."""
+        value = self.env("SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK")
+        on = str(value).lower() in {"1", "true", "yes", "on"}
+        return on and in_range(version, "0.5.17", None)
 
     def vllm_values(self) -> dict[str, object]:
         """Facts of a vLLM launch."""

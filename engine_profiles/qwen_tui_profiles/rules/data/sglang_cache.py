@@ -124,4 +124,30 @@ RULES: tuple[Rule, ...] = (
         source="argument merging source 0.5.6-0.5.23",
         shows=("--config",),
     ),
+    Rule(
+        id="hicache-backend-switched",
+        severity=Severity.INFO,
+        title=t("The page_first_direct layout switches the host cache to the direct backend"),
+        what=t("The kernel backend cannot read that layout; the engine warns and goes on."),
+        remedy=t("Set --hicache-io-backend direct, or another layout."),
+        when=(
+            "has('--enable-hierarchical-cache') and val('--hicache-io-backend') == 'kernel'"
+            " and val('--hicache-mem-layout') == 'page_first_direct'"
+        ),
+        source="argument resolution source 0.5.6-0.5.23",
+        shows=("--hicache-io-backend", "--hicache-mem-layout"),
+    ),
+    Rule(
+        id="hicache-layout-switched",
+        severity=Severity.INFO,
+        title=t("The direct backend switches the host cache to the page_first_direct layout"),
+        what=t("It cannot read page_first; the engine warns and goes on."),
+        remedy=t("Set --hicache-mem-layout page_first_direct."),
+        when=(
+            "has('--enable-hierarchical-cache') and val('--hicache-io-backend') == 'direct'"
+            " and val('--hicache-mem-layout') == 'page_first'"
+        ),
+        source="argument resolution source 0.5.6-0.5.23",
+        shows=("--hicache-io-backend", "--hicache-mem-layout"),
+    ),
 )

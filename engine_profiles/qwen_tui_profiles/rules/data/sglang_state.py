@@ -365,4 +365,36 @@ RULES: tuple[Rule, ...] = (
         since="0.5.17",
         shows=("--chunked-prefill-size", "--page-size"),
     ),
+    Rule(
+        id="flashinfer-decode-no-buffer",
+        severity=Severity.ERROR,
+        title=t("FlashInfer's linear decode does not go with no_buffer in this release"),
+        what=t("A ValueError stops the engine; no_buffer is the default up to 0.5.13 (#20791)."),
+        remedy=t("Add --mamba-scheduler-strategy extra_buffer."),
+        when=(
+            "hybrid and val('--linear-attn-decode-backend') == 'flashinfer'"
+            " and strategy == 'no_buffer'"
+        ),
+        source="argument resolution source 0.5.10-0.5.13; sgl-project/sglang #20791",
+        since="0.5.10",
+        until="0.5.13",
+        shows=("--linear-attn-decode-backend", *_STRATEGY),
+    ),
+    Rule(
+        id="replayssm-dtype",
+        severity=Severity.WARN,
+        title=t("Narrow states may drift with --enable-linear-replayssm-spec"),
+        what=t(
+            "The committed state is rounded again at every commit; only float32 stays exact over "
+            "long sequences. The engine warns and goes on."
+        ),
+        remedy=t("Remove --mamba-ssm-dtype (float32 is chosen then), or check long answers."),
+        when=(
+            "has('--enable-linear-replayssm-spec')"
+            " and val('--mamba-ssm-dtype') not in (None, 'float32')"
+        ),
+        source="argument resolution source 0.5.17-0.5.23",
+        since="0.5.17",
+        shows=("--enable-linear-replayssm-spec", "--mamba-ssm-dtype"),
+    ),
 )

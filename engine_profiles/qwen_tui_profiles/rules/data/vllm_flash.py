@@ -199,4 +199,21 @@ RULES: tuple[Rule, ...] = (
         since="0.17",
         shows=(),
     ),
+    _flash(
+        id="vllm-thinking-default",
+        severity=Severity.INFO,
+        title=t("Thinking is on unless each request turns it off"),
+        what=t(
+            "86 percent of generated tokens were reasoning; the same prompt took 55.1 s with it "
+            "and 15.0 s without."
+        ),
+        remedy=t(
+            "Let clients send chat_template_kwargs with enable_thinking false, or set "
+            "--default-chat-template-kwargs."
+        ),
+        when="not has('--default-chat-template-kwargs') and entry != 'flags'",
+        source="seed 003, turn thinking off",
+        since="0.14",
+        shows=(),
+    ),
 )
