@@ -459,13 +459,10 @@ async def test_weights_that_are_not_loaded_are_left_out(bench: Bench) -> None:
 
 async def test_a_worker_with_xet_on_refuses_to_work(bench: Bench) -> None:
     """The environment is the parent's business; the worker trusts what the library has read."""
-    code = (
-        "import runpy; runpy.run_module('qwen_tui.services.download.worker', run_name='__main__')"
-    )
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-c",
-        code,
+        "-m",
+        "qwen_tui.services.download.worker",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=bench.environment(),
