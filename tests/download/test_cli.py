@@ -191,6 +191,16 @@ def test_a_profile_brings_repository_and_folder(tmp_path: Path) -> None:
     assert not request.dest.startswith("~")
 
 
+def test_another_repository_does_not_go_into_the_profiles_folder(tmp_path: Path) -> None:
+    request = prepare(
+        paths(tmp_path),
+        repo="org/other",
+        profile=profile(repo="org/model", path="~/m"),
+        environment={},
+    )
+    assert request.dest is None
+
+
 def test_neither_repository_nor_profile(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No repository"):
         prepare(paths(tmp_path), repo=None, profile=None, environment={})

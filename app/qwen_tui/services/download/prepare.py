@@ -83,7 +83,8 @@ def prepare(
         )
     if workers < 1:
         raise UsageError(t("--workers must be at least 1, got {n}.", n=workers))
-    if dest is None and profile is not None:
+    if dest is None and profile is not None and repo == profile.model.repo:
+        # Another repository does not belong into the profile's model folder.
         dest = profile.model.path
     if endpoint is not None and re.match(r"https?://[^/\s]+", endpoint) is None:
         raise UsageError(
