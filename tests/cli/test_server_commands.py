@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from qwen_tui.services.paths import Paths
+from qwen_tui.services.ports import accepts
 from qwen_tui.services.process import identify
 from support.supervise import free_port, kill_all, processes_of, wait_until
 
@@ -55,6 +57,7 @@ class Home:
         self.root = root
         self.paths = Paths(root / "config", root / "state", root / "cache")
         self.port = free_port()
+        self.started: list[subprocess.Popen[str]] = []
         self.write("quick", "speed", "long")
         self.write("long", "context", "quick")
 
@@ -65,7 +68,7 @@ class Home:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "qwen_tui", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -73,6 +76,8 @@ class Home:
             text=True,
             env={**os.environ, "QWEN_TUI_HOME": str(self.root)},
         )
+        self.started.append(process)
+        return process
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
@@ -92,6 +97,9 @@ class Home:
 def home(tmp_path: Path) -> Iterator[Home]:
     made = Home(tmp_path)
     yield made
+    for process in made.started:
+        process.kill()
+        process.communicate()
     kill_all(made.paths)
 
 
@@ -125,9 +133,24 @@ def test_the_life_of_a_server(home: Home) -> None:
     assert code == 1
     assert f"pid {status['pid']}" in err
 
+    card = home.json("swap", "--dry-run")
+    assert (card["before"], card["target"], card["in_flight"]) == ("quick", "long", 0)
+    assert card["changes"] == []
+    assert home.json("status")["pid"] == status["pid"]
+
     swapped = home.json("swap", "--yes")
     assert (swapped["outcome"], swapped["server"]["profile"]) == ("swapped", "long")
     assert swapped["server"]["ready"]
+
+    boots = home.json("history")["boots"]
+    assert [(b["profile"], b["state"]) for b in boots] == [
+        ("long", "running"),
+        ("quick", "stopped"),
+    ]
+    assert boots[0]["ready_s"] > 0
+    assert home.json("history", "1", "2")["differences"][-1]["what"] == "ready_s"
+    (swap,) = home.json("history", "--swaps")["swaps"]
+    assert (swap["before"], swap["target"], swap["lost"]) == ("quick", "long", 0)
 
     down = home.json("down")
     assert (down["how"], down["killed"], down["port_free"]) == ("drained", [], True)
@@ -251,3 +274,56 @@ def test_a_state_folder_that_cannot_be_written(home: Home) -> None:
     assert code == 2
     assert str(home.paths.state) in err
     home.paths.state.unlink()
+
+
+def test_a_port_given_at_the_launch_stays_over_a_swap(home: Home) -> None:
+    port = free_port()
+    code, _, err = home.run("up", "quick", "--port", str(port))
+    assert code == 0, err
+    assert home.json("swap", "--yes")["server"]["url"] == f"http://127.0.0.1:{port}"
+
+
+def test_attach_watches_and_lets_go(home: Home, tmp_path: Path) -> None:
+    other = Home(tmp_path / "other")
+    try:
+        assert home.run("up", "quick")[0] == 0
+        url = f"http://127.0.0.1:{home.port}"
+        attached = other.json("attach", url)
+        assert (attached["state"], attached["engine"], attached["pid"]) == (
+            "running",
+            "sglang",
+            None,
+        )
+        status = other.json("status")
+        assert (status["attached"], status["ready"]) == (True, True)
+        assert status["live"]["running"] == 0
+        code, _, err = other.run("down")
+        assert code == 1
+        assert "only watched" in err
+        other.json("attach", "--forget")
+        assert other.json("status")["state"] == "stopped"
+        assert home.json("status")["ready"]
+    finally:
+        kill_all(other.paths)
+
+
+def test_a_front_keeps_one_address(home: Home) -> None:
+    front = free_port()
+    code, _, err = home.run("up", "quick", "--front", str(front))
+    assert code == 0, err
+    shown = home.json("status")["front"]
+    assert (shown["url"], shown["held_now"]) == (f"http://127.0.0.1:{front}", 0)
+    with urllib.request.urlopen(f"http://127.0.0.1:{front}/v1/models", timeout=5) as answer:
+        usable = home.json("status")["limits"]["context_usable"]
+        assert int(answer.headers["x-qwen-tui-usable-context"]) == usable
+        model = json.loads(answer.read())["data"][0]
+    assert (model["max_model_len"], model["declared_max_model_len"]) == (usable, 159_776)
+    home.json("down")
+    assert not accepts("127.0.0.1", front)
+
+
+def test_a_launch_that_is_refused_leaves_no_front(home: Home) -> None:
+    front = free_port()
+    home.write("quick", "speed", "long", more='demo-fault = "oom-load"')
+    assert home.run("up", "quick", "--front", str(front))[0] == 1
+    assert home.json("status", code=1)["front"] is None

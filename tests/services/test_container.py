@@ -80,7 +80,7 @@ def supervisor(paths: Paths) -> ServerSupervisor:
 
 async def up(paths: Paths, docker: Docker, *flags: str) -> ServerSnapshot:
     boss = supervisor(paths)
-    await boss.start(profile(docker, *flags))
+    await boss.start(profile(docker, *flags), force="the fake engine has flags of its own")
     return await boss.wait_ready()
 
 

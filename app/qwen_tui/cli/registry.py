@@ -30,4 +30,5 @@ COMMANDS: dict[str, tuple[str, Text]] = {
         t("fetch a checkpoint with Xet off, resumable, every hash proven"),
     ),
     "lint": ("lint", t("what is known to go wrong with a launch command")),
+    "history": ("history", t("earlier boots and swaps, one in detail, two compared")),
 }

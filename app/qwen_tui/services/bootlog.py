@@ -47,12 +47,15 @@ class BootLog:
         path: Path,
         asked: Sequence[str],
         make_reader: Callable[[Sequence[str]], Reader] = open_reader,
+        *,
+        archived_lines: int = 0,
     ) -> None:
         self.path = path
         self.offset = 0
         """Bytes read so far."""
         self._asked = asked
         self._make_reader = make_reader
+        self._archived_lines = archived_lines
         self._reader: Reader | None = None
         self._inode: int | None = None
         self._finished = False
@@ -87,6 +90,21 @@ class BootLog:
             self._reader.finish()
             self._report = None
 
+    def _next_extent(self, stream: BinaryIO) -> int:
+        """Step over what rotation has archived; return where the data that follows ends."""
+        handle = stream.fileno()
+        try:
+            data = os.lseek(handle, self.offset, os.SEEK_DATA)
+            hole = os.lseek(handle, data, os.SEEK_HOLE)
+        except OSError:  # a file system that knows no holes, or the end of the file
+            data, hole = self.offset, self.offset + CHUNK_BYTES
+        if data > self.offset and self._reader is not None:
+            # The lines that are missing still count, so that line numbers stay right.
+            self._reader.feed(b"\n" * max(self._archived_lines, 1))
+            self.offset = data
+        stream.seek(self.offset)
+        return hole
+
     def _take(self, stream: BinaryIO, limit_bytes: int | None) -> bool:
         found = os.fstat(stream.fileno())
         if self._reader is None or found.st_ino != self._inode or found.st_size < self.offset:
@@ -101,7 +119,8 @@ class BootLog:
         )
         start = self.offset
         while self.offset < end:
-            data = stream.read(min(CHUNK_BYTES, end - self.offset))
+            extent = min(self._next_extent(stream), end)
+            data = stream.read(min(CHUNK_BYTES, extent - self.offset))
             if not data:
                 break
             self._reader.feed(data)

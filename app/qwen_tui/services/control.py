@@ -5,14 +5,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.boot import BootFollower
-from qwen_tui.services.launch import api_key_of, launch, launched_profile, prepare
+from qwen_tui.services.launch import (
+    Prepared,
+    api_key_of,
+    find_engine,
+    launch,
+    launched_profile,
+)
+from qwen_tui.services.prelaunch import preflight, require
+from qwen_tui.services.rotate import rotate
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopper import nothing_to_stop, stop_run
+from qwen_tui.services.watchdog import BootWatch
 from qwen_tui_profiles.errors import LaunchError, ProfileError
 from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.text import t
@@ -20,7 +32,6 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qwen_tui.services.engines import EngineFound
     from qwen_tui.services.front import FrontService
     from qwen_tui.services.history import History
     from qwen_tui.services.intent import SwapIntents
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.spawner import Spawner
     from qwen_tui.services.stopping import StopProgress, StopResult
+    from qwen_tui.services.vram import MemoryProbe
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["ServerControl", "differs"]
 
 _FAILED_BOOT_STOP_S = 15.0
+_LOG_HEAD_BYTES = 1 << 20
 
 
 class ServerControl:
@@ -58,6 +71,7 @@ class ServerControl:
         history: History,
         intents: SwapIntents,
         front: FrontService,
+        memory: MemoryProbe,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._paths = paths
@@ -70,20 +84,48 @@ class ServerControl:
         self.history = history
         self.intents = intents
         self.front = front
+        self._memory = memory
+        self._watchdog = BootWatch(history, memory)
         self._boot = BootFollower(observer, store, http, history, clock=clock)
         self._keys: dict[str, str | None] = {}
+
+    @property
+    def record(self) -> RunRecord | None:
+        """The newest run, as of the last look."""
+        return self._observer.record
 
     async def snapshot(self, *, ask: bool = False) -> ServerSnapshot:
         """Return what is known now (see :meth:`RunObserver.look`)."""
         return await self._observer.look(ask=ask)
 
-    def prepare(self, profile: EngineProfile, interpreter: str | None) -> EngineFound:
-        """Find everything that a launch needs (see :func:`qwen_tui.services.launch.prepare`)."""
-        return prepare(profile, self._paths, interpreter=interpreter)
+    async def prepare(
+        self,
+        profile: EngineProfile,
+        interpreter: str | None = None,
+        *,
+        force: str | None = None,
+        own_server_runs: bool = False,
+    ) -> Prepared:
+        """Find everything that a launch needs and refuse what would fail.
 
-    async def launch(
-        self, profile: EngineProfile, engine: EngineFound, *, force: str | None
-    ) -> ServerSnapshot:
+        Args:
+            profile: What is to be launched.
+            interpreter: Python of the engine, instead of the profile's.
+            force: Why to launch although a check failed.
+            own_server_runs: A server of ours will be stopped first.
+
+        Raises:
+            EngineError: no interpreter with this engine.
+            LaunchError: a check failed and ``force`` is not given.
+        """
+        engine = find_engine(profile, self._paths, interpreter=interpreter)
+        flight = await preflight(
+            profile, self._paths, self._memory, own_server_runs=own_server_runs
+        )
+        warnings = require(profile, flight, force)
+        return Prepared(engine, flight, warnings, force if flight.errors else None)
+
+    async def launch(self, profile: EngineProfile, prepared: Prepared) -> ServerSnapshot:
         """Launch a prepared profile, after clearing what a dead server left behind.
 
         Raises:
@@ -98,7 +140,7 @@ class ServerControl:
             await self._sweep(self._observer.record)
         self._keys[profile.name] = api_key_of(profile)
         record, child = launch(
-            profile, engine, self._store, self._spawner, clock=self._clock, forced=force
+            profile, self._store, self._spawner, clock=self._clock, prepared=prepared
         )
         self._observer.adopt(record, child)
         intent = self.intents.read()
@@ -137,7 +179,7 @@ class ServerControl:
         """
         last: ServerSnapshot | None = None
         while True:
-            now = await self.snapshot()
+            now = await self.watched()
             if on_change is not None and (last is None or differs(last, now)):
                 on_change(now)
             last = now
@@ -153,6 +195,30 @@ class ServerControl:
             if failure is not None:
                 async with lease():
                     await self._give_up(record, failure)
+
+    async def watched(self, *, ask: bool = False) -> ServerSnapshot:
+        """Return what is known now, with a word when the boot seems stuck."""
+        now = await self.snapshot(ask=ask)
+        record = self._observer.record
+        if now.state is not ServerState.STARTING or record is None:
+            return now
+        stuck = await self._watchdog.look(record, now.phase)
+        return now if stuck is None else replace(now, message=stuck)
+
+    async def maintain(self) -> None:
+        """Keep the log of a running server from filling the disk; cheap when there is nothing."""
+        record = self._observer.record
+        if record is None or record.ready_at is None or record.log_path is None:
+            return
+        head = max(record.ready_log_bytes or 0, _LOG_HEAD_BYTES)
+        try:
+            rotated = await asyncio.to_thread(rotate, Path(record.log_path), head)
+        except OSError:
+            return  # a full disk: the log goes on as it is
+        if rotated is not None:
+            self._store.update(
+                record, lambda r: replace(r, archived_lines=r.archived_lines + rotated.lines)
+            )
 
     async def boot_step(self) -> Text | None:
         """Wait a moment, or try the first token when it is time (see :class:`BootFollower`)."""
@@ -181,6 +247,7 @@ class ServerControl:
             timeout_s=timeout_s,
             on_change=on_change,
             exit_code=self._observer.exit_code,
+            memory=self._memory,
         )
         intent = self.intents.read()
         if intent is not None and not intent.active:
@@ -204,6 +271,23 @@ class ServerControl:
         """Return the profile of the newest run, as it was launched."""
         record = self._observer.record
         return None if record is None else launched_profile(record, self._paths)
+
+    def at_same_address(self, target: EngineProfile) -> EngineProfile:
+        """Return the target where clients look for it.
+
+        A pair shares its address. When the running side was launched on another port than its
+        file says (``up --port``), the other side goes there too.
+        """
+        running = self.launched_profile()
+        if running is None:
+            return target
+        try:
+            filed = load_profiles(self._paths.profiles).get(running.name)
+        except ProfileError:
+            return target
+        if (filed.host, filed.port) != (target.host, target.port):
+            return target
+        return replace(target, host=running.host, port=running.port)
 
     def api_key(self) -> str | None:
         """Return the API key of the newest run: from memory, else from the profile's file.
@@ -241,6 +325,7 @@ class ServerControl:
             timeout_s=_FAILED_BOOT_STOP_S,
             on_change=None,
             exit_code=self._observer.exit_code,
+            memory=self._memory,
             failure=cause if fatal is None else fatal.summary,
             fatal=fatal,
         )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from qwen_tui.services.engines import resolve_interpreter
 from qwen_tui.services.kinds.container import with_identity
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.process import RUN_VARIABLE, boot_id, identify, seconds_since_boot
 from qwen_tui.services.runs import RunRecord
-from qwen_tui_profiles.errors import LaunchError, ProfileError, UsageError
+from qwen_tui.services.secret_args import hide_secrets
+from qwen_tui_profiles.errors import LaunchError, ProfileError, QwenTuiError, UsageError
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
-from qwen_tui_profiles.launch import build_launch, engine_arguments
 from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.profile import (
     ContainerLaunch,
@@ -28,23 +27,47 @@ from qwen_tui_profiles.profile import (
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from qwen_tui.services.engines import EngineFound
     from qwen_tui.services.paths import Paths
+    from qwen_tui.services.prelaunch import Preflight
     from qwen_tui.services.runs import RunStore
     from qwen_tui.services.spawner import Child, Spawner
-__all__ = ["api_key_of", "launch", "launched_profile", "prepare", "profile_snapshot"]
+__all__ = [
+    "Prepared",
+    "api_key_of",
+    "find_engine",
+    "launch",
+    "launched_profile",
+    "profile_snapshot",
+]
 
 
-def prepare(profile: EngineProfile, paths: Paths, *, interpreter: str | None = None) -> EngineFound:
-    """Find everything that a launch needs, before anything is stopped or started.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that a launch needs, found before anything is stopped or started."""
+
+    engine: EngineFound
+    flight: Preflight
+    warnings: tuple[str, ...] = ()
+    """What is kept with the run: warnings, and errors that were overridden."""
+    forced: str | None = None
+    """Why errors were overridden; ``None`` = there were none."""
+
+
+def find_engine(
+    profile: EngineProfile, paths: Paths, *, interpreter: str | None = None
+) -> EngineFound:
+    """Find the engine and the model of a profile.
 
     Raises:
         EngineError: no interpreter with this engine.
         LaunchError: the model folder is missing.
         UsageError: an interpreter was named for a profile that takes none.
     """
+    from qwen_tui.services.engines import resolve_interpreter
+
     if interpreter is not None:
         if profile.simulated or isinstance(profile.launch, ContainerLaunch):
             raise UsageError(
@@ -59,13 +82,11 @@ def prepare(profile: EngineProfile, paths: Paths, *, interpreter: str | None = N
 
 def launch(
     profile: EngineProfile,
-    engine: EngineFound,
     store: RunStore,
     spawner: Spawner,
     *,
     clock: Callable[[], float],
-    forced: str | None = None,
-    warnings: Sequence[str] = (),
+    prepared: Prepared,
 ) -> tuple[RunRecord, Child]:
     """Start a prepared profile. The caller holds the lease.
 
@@ -73,6 +94,9 @@ def launch(
         LaunchError: the port is taken or the process cannot be started. Nothing is left behind.
         ConfigError: the state folder cannot be written.
     """
+    from qwen_tui_profiles.launch import build_launch, engine_arguments
+
+    engine = prepared.engine
     require_free_port(profile.host, profile.port)
     spec = build_launch(profile, interpreter=engine.interpreter, engine_version=engine.version)
     run = store.new_id()
@@ -100,18 +124,22 @@ def launch(
             interpreter=engine.interpreter,
             engine_version=engine.version,
             simulated=profile.simulated,
-            forced=forced,
-            warnings=tuple(warnings),
+            forced=prepared.forced,
+            warnings=prepared.warnings,
+            prediction=dict(prepared.flight.prediction),
         )
     )
     try:
+        hidden = hide_secrets(
+            profile.engine, engine.version, command, spec.env, folder, contained=contained
+        )
         child = spawner.spawn(
-            command,
-            {**spec.env, RUN_VARIABLE: record.id},
+            hidden.argv,
+            {**hidden.env, RUN_VARIABLE: record.id},
             folder=folder,
             log=folder / "engine.log",
         )
-    except LaunchError:
+    except QwenTuiError:
         store.discard(record)
         raise
     # Even if it has died already: not reaped yet, it still has its pid and create time.
@@ -124,6 +152,7 @@ def launch(
         launcher=None,
     )
     store.save(record)
+    store.prune()
     return record, child
 
 

@@ -6,6 +6,7 @@ writes the ending into its record, with the cause that the log gives.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from qwen_tui.services.bootlog import Reader
-    from qwen_tui.services.history import History
+    from qwen_tui.services.history import Durations, History
     from qwen_tui.services.intent import SwapIntents
     from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.readiness import Http
@@ -35,6 +36,7 @@ __all__ = ["RunObserver"]
 _LAST_WORDS_S = 3.0
 """After the main process is gone its children may still write why; at most so long is waited."""
 _ANSWER_S = 2.0
+_SLICE_BYTES = 1 << 20
 _MISSES = 2
 """Unanswered questions in a row before a server counts as unreachable."""
 
@@ -65,6 +67,7 @@ class RunObserver:
         self._token: tuple[int, int] | None = None
         self._log: BootLog | None = None
         self._misses = 0
+        self._usual: dict[str, Durations | None] = {}
         self._boot = boot_id()
 
     @property
@@ -103,7 +106,12 @@ class RunObserver:
                 self._log = None
                 if self._record.log_path is not None:
                     path = Path(self._record.log_path)
-                    self._log = BootLog(path, self._record.asked, self._make_reader)
+                    self._log = BootLog(
+                        path,
+                        self._record.asked,
+                        self._make_reader,
+                        archived_lines=self._record.archived_lines,
+                    )
         elif self._record.open and self._record.main is None:
             self._record = self._store.load(self._record.id)
         return self._record
@@ -125,6 +133,7 @@ class RunObserver:
             record = self._record or record
         else:
             if self._log is not None:
+                await self._read_on()
                 self._log.finish()
             verdict = judge(record, Observed(at=self._clock(), alive=False))
         if verdict.state in ENDED:
@@ -147,6 +156,11 @@ class RunObserver:
             text = t("{first} {second}", first=verdict.message, second=text)
         return replace(verdict, message=text)
 
+    async def _read_on(self) -> None:
+        """Read what the log has more, a slice a turn of the event loop."""
+        while self._log is not None and self._log.advance(_SLICE_BYTES):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
     async def _judge(self, record: RunRecord, *, ask: bool) -> Verdict:
         same_boot = record.boot is None or self._boot is None or record.boot == self._boot
         running = same_boot and self._kinds.of(record).alive(record)
@@ -160,10 +174,11 @@ class RunObserver:
                 await wait_gone(record.relatives, _LAST_WORDS_S)
             exit_code = self.exit_code(record.id)
             if self._log is not None:
+                await self._read_on()
                 self._log.finish()
                 last_line = _last_line(self._log.path)
-        elif self._log is not None:
-            self._log.advance()
+        else:
+            await self._read_on()
         seen = Observed(
             at=self._clock(),
             alive=running,
@@ -188,6 +203,14 @@ class RunObserver:
             self._history.note_boot(self._record, seen.report)
         return verdict
 
+    def _eta_s(self, record: RunRecord) -> float | None:
+        """Return the seconds to the first token that earlier boots of this profile suggest."""
+        if record.id not in self._usual:
+            self._usual = {record.id: self._history.ready_seconds(record.profile)}
+        usual = self._usual[record.id]
+        spent = self._clock() - record.created
+        return None if usual is None else max(usual.median_s - spent, 0.0)
+
     async def _answers(self, record: RunRecord) -> bool | None:
         if record.kind != "attach" and record.ready_at is None:
             return None
@@ -207,6 +230,7 @@ class RunObserver:
         return ServerSnapshot(
             state=state,
             phase=report.phase if report is not None and state in ALIVE else None,
+            eta_s=self._eta_s(record) if state is ServerState.STARTING else None,
             ready=record.ready_at is not None and state is ServerState.RUNNING,
             profile=record.profile or None,
             engine=record.engine or None,

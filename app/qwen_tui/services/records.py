@@ -75,6 +75,8 @@ class RunRecord:
     """Every descendant that was ever seen, as (pid, create time)."""
     container: str | None = None
     log_path: str | None = None
+    archived_lines: int = 0
+    """Lines that rotation took out of the middle of the log."""
     ready_at: float | None = None
     """Unix time at which a token had been generated."""
     ready_log_bytes: int | None = None

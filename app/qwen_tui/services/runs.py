@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "RunRecord", "RunStore"]
 
 SCHEMA = "qwen-tui.run/1"
+KEPT_RUNS = 30
+"""Records and logs kept; the history keeps more."""
 LEASE_WAIT_S = 2.0
 """How long to wait for somebody else's short piece of work."""
 
@@ -200,6 +202,13 @@ class RunStore:
         if record is not None and record.kind != "attach" and record.main is None and record.open:
             record = _find_process(record)
         return record
+
+    def prune(self, keep: int = KEPT_RUNS) -> None:
+        """Remove the oldest runs beyond ``keep``; never one that has not ended."""
+        for run in self.ids()[:-keep]:
+            record = self.load(run)
+            if record is None or not record.open:
+                shutil.rmtree(self.folder / run, ignore_errors=True)
 
     def latest(self) -> RunRecord | None:
         """Return the newest readable run; ``None`` when nothing was ever launched."""

@@ -42,6 +42,8 @@ class ServerSnapshot:
     """Boot phase of design §4 (``load_weights``, ``kv_pool``, …)."""
     ready: bool = False
     """Whether one token was generated since the boot."""
+    eta_s: float | None = None
+    """Seconds to the first token as earlier boots of the profile suggest; ``None`` = none yet."""
     profile: str | None = None
     engine: str | None = None
     """``sglang``, ``vllm`` or ``demo``."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from qwen_tui.services.ports import check_port
 from qwen_tui.services.runs import Ending
 from qwen_tui.services.state import ServerState
-from qwen_tui.services.stopping import StopHow, StopResult
+from qwen_tui.services.stopping import StopHow, StopProgress, StopResult
+from qwen_tui.services.vram import wait_freed
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.process import ProcessId
     from qwen_tui.services.runs import RunRecord, RunStore
-    from qwen_tui.services.stopping import StopProgress
+    from qwen_tui.services.stopping import Ended
+    from qwen_tui.services.vram import MemoryProbe
     from qwen_tui_diagnostics.enginelog.report import Fatal
     from qwen_tui_profiles.text import Text
 
 __all__ = ["nothing_to_stop", "stop_run"]
 
 _PORT_S = 10.0
+_MEMORY_S = 30.0
 
 
 def nothing_to_stop() -> StopResult:
@@ -44,6 +47,7 @@ async def stop_run(
     timeout_s: float,
     on_change: Callable[[StopProgress], None] | None,
     exit_code: Callable[[str], int | None],
+    memory: MemoryProbe,
     failure: Text | None = None,
     fatal: Fatal | None = None,
 ) -> StopResult:
@@ -56,6 +60,7 @@ async def stop_run(
         clock: Unix time.
         timeout_s: Seconds from TERM to KILL.
         on_change: Called with each moment of the stop.
+        memory: Asks the GPUs whether its memory is back.
         exit_code: Returns the exit code of a run that we are the parent of.
         failure: Why it is stopped when it is the end of a failed boot; it then ends ``FATAL``.
         fatal: The cause that the log gives for that.
@@ -86,7 +91,8 @@ async def stop_run(
         return StopResult(how, time.monotonic() - began, None, (), None, None, text)
     code = exit_code(record.id)
     free = await port_comes_free(record.host, record.port)
-    text = _words(how, killed, left, free, record)
+    freed = await _memory_comes_back(record, memory, began, on_change)
+    text = _words(ended, free, freed, record)
     ending = Ending(
         at=clock(),
         exit_code=code,
@@ -98,12 +104,12 @@ async def stop_run(
     if was_open:
         state = ServerState.STOPPED if failure is None else ServerState.FATAL
         store.update(record, lambda r: replace(r.step(state), ending=ending))
-    return StopResult(how, time.monotonic() - began, code, killed, left, free, text)
+    seconds = time.monotonic() - began
+    return StopResult(how, seconds, code, killed, left, free, text, freed)
 
 
-def _words(
-    how: StopHow, killed: tuple[int, ...], left: int | None, free: bool, record: RunRecord
-) -> Text:
+def _words(ended: Ended, free: bool, freed: bool | None, record: RunRecord) -> Text:
+    how, killed, left = ended.how, ended.killed, ended.requests_left
     sentences = {
         StopHow.DRAINED: t("Stopped: it finished its requests and ended by itself."),
         StopHow.ABORTED: t("Stopped: it ended by itself; vLLM aborts running requests."),
@@ -118,7 +124,26 @@ def _words(
         text = t("{text} {left} requests were lost.", text=text, left=left)
     if not free:
         text = t("{text} Port {port} is taken by another program now.", text=text, port=record.port)
+    if freed is False:
+        text = t("{text} Its GPU memory is still in use after {s:.0f} s.", text=text, s=_MEMORY_S)
     return text
+
+
+async def _memory_comes_back(
+    record: RunRecord,
+    memory: MemoryProbe,
+    began: float,
+    on_change: Callable[[StopProgress], None] | None,
+) -> bool | None:
+    if record.snapshot.get("needs_gpu") is False:
+        return None
+
+    def waiting(_: float) -> None:
+        if on_change is not None:
+            seconds = time.monotonic() - began
+            on_change(StopProgress("memory", seconds, None, t("Waiting for its GPU memory.")))
+
+    return await wait_freed(memory, {p.pid for p in record.relatives}, _MEMORY_S, on_wait=waiting)
 
 
 async def port_comes_free(host: str, port: int) -> bool:

@@ -20,13 +20,16 @@ from qwen_tui.services.history import History
 from qwen_tui.services.intent import SwapIntents
 from qwen_tui.services.kinds import Kinds
 from qwen_tui.services.observer import RunObserver
+from qwen_tui.services.prelaunch import preflight
 from qwen_tui.services.process import ExitWatch, SystemKiller
 from qwen_tui.services.readiness import HttpSmoke
+from qwen_tui.services.restart import Death
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.spawner import SystemSpawner
-from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.state import ALIVE, ENDED, ServerState
 from qwen_tui.services.stopping import DEFAULT_STOP_S
 from qwen_tui.services.swap import Swap, SwapOptions
+from qwen_tui.services.vram import NvmlMemory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -34,13 +37,17 @@ if TYPE_CHECKING:
     from qwen_tui.services.bootlog import Reader
     from qwen_tui.services.kinds.container import CallRuntime
     from qwen_tui.services.paths import Paths
+    from qwen_tui.services.prelaunch import Preflight
     from qwen_tui.services.process import Killer
     from qwen_tui.services.readiness import Http
+    from qwen_tui.services.restart import RestartPolicy
     from qwen_tui.services.runs import RunRecord
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.spawner import Spawner
     from qwen_tui.services.stopping import StopProgress, StopResult
     from qwen_tui.services.swap import SwapStep
+    from qwen_tui.services.swapcard import SwapCard
+    from qwen_tui.services.vram import MemoryProbe
     from qwen_tui_profiles.profile import EngineProfile
 
 __all__ = ["ServerSupervisor"]
@@ -62,11 +69,13 @@ class ServerSupervisor:
         clock: Callable[[], float] = time.time,
         make_reader: Callable[[Sequence[str]], Reader] = open_reader,
         call_runtime: CallRuntime | None = None,
+        memory: MemoryProbe | None = None,
     ) -> None:
         self.paths = paths
         self._clock = clock
         self.store = RunStore(paths)
         http = http or HttpSmoke()
+        self._memory = memory or NvmlMemory()
         kinds = Kinds(killer or SystemKiller(), call_runtime)
         self.history = History(paths.state / "history.sqlite3", clock=clock)
         self.front = FrontService(paths)
@@ -90,6 +99,7 @@ class ServerSupervisor:
             history=self.history,
             intents=intents,
             front=self.front,
+            memory=self._memory,
             clock=clock,
         )
 
@@ -121,10 +131,12 @@ class ServerSupervisor:
             ask = time.monotonic() - asked >= _ASK_EVERY_S
             if ask:
                 asked = time.monotonic()
-            now = await self.snapshot(ask=ask)
+            now = await self._control.watched(ask=ask)
             if last is None or differs(last, now):
                 last = now
                 yield now
+            if ask:
+                await self._control.maintain()
             if now.state is ServerState.STARTING:
                 await self._control.boot_step()
             record = self.record
@@ -155,9 +167,9 @@ class ServerSupervisor:
             EngineError: no interpreter with this engine.
             ConfigError: the state folder cannot be written.
         """
-        engine = self._control.prepare(profile, interpreter)
+        prepared = await self._control.prepare(profile, interpreter, force=force)
         async with self.store.lease(f"starting {profile.name}"):
-            return await self._control.launch(profile, engine, force=force)
+            return await self._control.launch(profile, prepared)
 
     async def wait_ready(
         self, on_change: Callable[[ServerSnapshot], None] | None = None
@@ -218,6 +230,68 @@ class ServerSupervisor:
         """
         async with self.store.lease(f"swapping to {target.name}"):
             yield Swap(self._control, target, options or SwapOptions(), clock=self._clock)
+
+    async def swap_card(self, target: EngineProfile) -> SwapCard:
+        """Return what a swap to ``target`` would mean; nothing is changed.
+
+        Raises:
+            EngineError: the target has no engine here.
+            LaunchError: the target's model is missing.
+        """
+        from qwen_tui.services.swapcard import make_card  # compares profiles: the whole rule book
+
+        return await make_card(self._control, target, self.paths, self._memory)
+
+    async def preflight(self, profile: EngineProfile) -> Preflight:
+        """Return what can be known before a launch; nothing is changed."""
+        return await preflight(profile, self.paths, self._memory)
+
+    async def keep(
+        self,
+        profile: EngineProfile,
+        policy: RestartPolicy,
+        *,
+        on_death: Callable[[ServerSnapshot, float | None], None] | None = None,
+    ) -> ServerSnapshot:
+        """Watch a server that is ready, and start it again when it dies, as the policy allows.
+
+        Args:
+            profile: What to start again.
+            policy: How often and how soon.
+            on_death: Called with each death and the delay to the next start, ``None`` = no more.
+
+        Returns:
+            The last snapshot, of a server that was stopped or may not be started again.
+        """
+        deaths: list[Death] = []
+        while True:
+            last = await self._until_ended()
+            record = self.record
+            if last.state is not ServerState.FATAL or record is None:
+                return last
+            cause = (
+                None if record.ending is None or not record.ending.cause else record.ending.cause
+            )
+            kind = None if cause is None else str(cause.get("class"))
+            deaths.append(Death(time.monotonic(), kind, record.ready_at is not None))
+            delay_s = policy.delay_s(deaths)
+            if on_death is not None:
+                on_death(last, delay_s)
+            if delay_s is None:
+                return last
+            await asyncio.sleep(delay_s)
+            await self.start(profile, force=record.forced)
+            await self.wait_ready()
+
+    async def _until_ended(self) -> ServerSnapshot:
+        watching = self.watch()
+        try:
+            async for snapshot in watching:
+                if snapshot.state in ENDED:
+                    return snapshot
+        finally:
+            await watching.aclose()
+        raise AssertionError("a watch ends only when it is closed")
 
     async def attach(self, url: str) -> ServerSnapshot:
         """Watch a server that somebody else started; it is never stopped or swapped.

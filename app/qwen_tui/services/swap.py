@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from qwen_tui.services.control import ServerControl
-    from qwen_tui.services.engines import EngineFound
+    from qwen_tui.services.launch import Prepared
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.stopping import StopProgress
     from qwen_tui_profiles.profile import EngineProfile
@@ -148,8 +148,15 @@ class Swap:
         self._front = await self._control.front.counters()
         now = await self._control.snapshot()
         self._before = now.profile if now.state in ALIVE else None
+        if now.state in ALIVE:
+            self._target = self._control.at_same_address(self._target)
         self._say(SwapStepName.VALIDATE, t("Checking {profile}.", profile=self._target.name))
-        engine = self._control.prepare(self._target, self._options.interpreter)
+        prepared = await self._control.prepare(
+            self._target,
+            self._options.interpreter,
+            force=self._options.force,
+            own_server_runs=now.state in ALIVE,
+        )
         old = self._control.launched_profile() if now.state in ALIVE else None
         if now.state in ALIVE:
             if now.attached:
@@ -174,7 +181,7 @@ class Swap:
                 await self._end(SwapOutcome.FAILED, error.message, failed=True)
                 return
             self._committed = False
-        failure = await self._boot(self._target, engine)
+        failure = await self._boot(self._target, prepared)
         if failure is None:
             await self._read_back(await self._control.snapshot())
             return
@@ -199,11 +206,11 @@ class Swap:
                 )
             await asyncio.sleep(0.25)
 
-    async def _boot(self, profile: EngineProfile, engine: EngineFound) -> Text | None:
+    async def _boot(self, profile: EngineProfile, prepared: Prepared) -> Text | None:
         """Start a profile and follow it to its first token; returns why it failed."""
         self._say(SwapStepName.START, t("Starting {profile}.", profile=profile.name))
         try:
-            await self._control.launch(profile, engine, force=self._options.force)
+            await self._control.launch(profile, prepared)
         except QwenTuiError as error:
             return error.message
         boot = asyncio.create_task(self._control.follow(self._booting, no_lease))
@@ -246,7 +253,8 @@ class Swap:
         self._cancelled.clear()
         self._say(SwapStepName.ROLL_BACK, t("Going back to {profile}.", profile=old.name))
         try:
-            again = await self._boot(old, self._control.prepare(old, None))
+            prepared = await self._control.prepare(old, force="going back after a failed swap")
+            again = await self._boot(old, prepared)
         except QwenTuiError as error:
             again = error.message
         if again is None:

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.supervisor import ServerSupervisor
     from qwen_tui.services.swap import Swap, SwapStep
+    from qwen_tui.services.swapcard import SwapCard
     from qwen_tui_profiles.loader import ProfileSet
     from qwen_tui_profiles.profile import EngineProfile
 
 SCHEMA = "qwen-tui.swap/1"
+_EVERY_S = 2.0
+CARD_SCHEMA = "qwen-tui.swap-card/1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=tr(t("the profile to swap to; without it: the other side of the running pair")),
     )
     parser.add_argument("-y", "--yes", action="store_true", help=tr(t("do not ask")))
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help=tr(t("only say what would change"))
+    )
     parser.add_argument(
         "--drain-timeout",
         type=positive_seconds,
@@ -72,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     last = asyncio.run(_swap(supervisor, load_profiles(paths.profiles), args))
     if last is None:
         say(t("Nothing was changed."))
-        return 1
+        return 0 if args.dry_run else 1
     if args.json:
         now = last.snapshot
         print_json(
@@ -95,18 +101,38 @@ async def _swap(
 
     now = await supervisor.snapshot()
     target = _target(profiles, args.profile, now.profile if now.pid is not None else None)
-    if not args.yes and not _confirmed(now.profile, target):
-        return None
+    if args.dry_run or not args.yes:
+        card = await supervisor.swap_card(target)
+        if args.dry_run and args.json:
+            print_json({"schema": CARD_SCHEMA, **card.as_json()})
+        else:
+            _tell_card(card)
+        if args.dry_run or not _confirmed():
+            return None
     options = SwapOptions(force=args.force, drain_s=args.drain_timeout, stop_s=args.stop_timeout)
     last: SwapStep | None = None
     async with supervisor.swapping(target, options) as swap:
         _cancel_on_interrupt(swap)
+        said: SwapStep | None = None
         async for step in swap.steps():
             last = step
-            say(t("{seconds:6.1f} s  {text}", seconds=step.seconds, text=step.text))
+            if said is None or _is_news(said, step):
+                said = step
+                say(t("{seconds:6.1f} s  {text}", seconds=step.seconds, text=step.text))
     if last is not None and last.snapshot is not None:
         say_asked_got(last.snapshot.report)
     return last
+
+
+def _is_news(said: SwapStep, step: SwapStep) -> bool:
+    """Tell whether a step is worth a line: a stop reports twice a second."""
+    return (
+        step.name is not said.name
+        or step.failed
+        or step.text.template != said.text.template
+        or step.seconds - said.seconds >= _EVERY_S
+        or step.snapshot is not None
+    )
 
 
 def _target(profiles: ProfileSet, name: str | None, running: str | None) -> EngineProfile:
@@ -126,14 +152,7 @@ def _target(profiles: ProfileSet, name: str | None, running: str | None) -> Engi
     return profiles.get(pair)
 
 
-def _confirmed(running: str | None, target: EngineProfile) -> bool:
-    say(
-        t(
-            "Swap from {running} to {target}: the server stops, its prefix cache is lost.",
-            running=running or "—",
-            target=target.name,
-        )
-    )
+def _confirmed() -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
             t("A swap must be confirmed, and there is no terminal to ask on."),
@@ -141,6 +160,61 @@ def _confirmed(running: str | None, target: EngineProfile) -> bool:
         )
     print(tr(t("Go on? [y/N] ")), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _tell_card(card: SwapCard) -> None:
+    say(t("{before} → {target}", before=card.before or "—", target=card.target))
+    for change in card.changes:
+        say(
+            t(
+                "  {key}: {before} → {after}",
+                key=change.key,
+                before=change.before or "—",
+                after=change.after or "—",
+            )
+        )
+        if change.consequence is not None:
+            say(t("      {text}", text=change.consequence))
+    for name, words in (
+        ("context_usable", t("usable context")),
+        ("kv_tokens", t("KV pool")),
+        ("max_running_requests", t("requests at once")),
+    ):
+        now, then = card.limits.get(name), card.predicted.get(name)
+        last = card.last_limits.get(name)
+        if then is not None:
+            say(t("  {what}: {now} → {then} (predicted)", what=words, now=_n(now), then=_n(then)))
+        elif last is not None:
+            say(t("  {what}: {now} → {then} (last boot)", what=words, now=_n(now), then=_n(last)))
+    for finding in card.findings:
+        if finding.severity.value != "info":
+            say(t("  {word}: {title}", word=finding.severity.value, title=finding.title))
+    if card.down is not None:
+        say(
+            t(
+                "  about {seconds:.0f} s without service (median of {n} swaps)",
+                seconds=card.down.median_s,
+                n=card.down.n,
+            )
+        )
+    elif card.boot is not None:
+        say(
+            t(
+                "  its boots took about {seconds:.0f} s; the stop comes on top",
+                seconds=card.boot.median_s,
+            )
+        )
+    if card.before is not None:
+        say(
+            t(
+                "  the prefix cache is lost; requests running or waiting now: {count}",
+                count=_n(card.in_flight),
+            )
+        )
+
+
+def _n(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "—"
 
 
 def _cancel_on_interrupt(swap: Swap) -> None:

@@ -62,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=tr(t("how long a request may wait there (default 600)")),
     )
+    parser.add_argument(
+        "--restart",
+        type=int,
+        metavar="N",
+        help=tr(t("stay, and start it again up to N times when it dies while serving")),
+    )
     parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
 
 
@@ -99,7 +105,29 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         _tell(snapshot, seconds)
+    if snapshot.ready and args.restart:
+        return _keep(supervisor, profile, args.restart)
     return 0 if snapshot.ready else 1
+
+
+def _keep(supervisor: ServerSupervisor, profile: EngineProfile, most: int) -> int:
+    """Stay and start it again when it dies."""
+    from qwen_tui.services.restart import RestartPolicy
+    from qwen_tui.services.state import ServerState
+
+    def died(snapshot: ServerSnapshot, delay_s: float | None) -> None:
+        say(snapshot.message or t("It died."))
+        if delay_s is None:
+            say(t("It is not started again: the same cause would come back, or it died too often."))
+        else:
+            say(t("Starting it again in {seconds:.0f} s.", seconds=delay_s))
+
+    say(t("Staying to start it again when it dies; Ctrl-C leaves it running."))
+    try:
+        last = asyncio.run(supervisor.keep(profile, RestartPolicy(most=most), on_death=died))
+    except KeyboardInterrupt:
+        return 130
+    return 1 if last.state is ServerState.FATAL else 0
 
 
 async def _up(
@@ -134,6 +162,11 @@ async def _boot(
             path=str(started.log_path),
         )
     )
+    record = supervisor.record
+    for warning in () if record is None else record.warnings:
+        say(t("! {warning}", warning=warning))
+    if started.eta_s is not None:
+        say(t("Earlier boots took about {seconds:.0f} s.", seconds=started.eta_s))
     if profile.simulated:
         say(t("This is the simulated engine: no model, no GPU."))
     return await supervisor.wait_ready(Narrator(began))

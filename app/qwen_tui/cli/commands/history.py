@@ -1,0 +1,234 @@
+"""``qwen-tui history``: earlier boots and swaps; one in detail; two side by side."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui.cli.server_text import print_json
+from qwen_tui_profiles.errors import InputError, UsageError
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qwen_tui.services.history import BootRow, History, SwapRow
+    from qwen_tui_profiles.text import Text
+
+SCHEMA = "qwen-tui.history/1"
+_PRINTS = {
+    "engine": t("engine"),
+    "model": t("model"),
+    "flags": t("flags"),
+    "machine": t("machine"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help=tr(t("number of a run to show; two numbers are compared")),
+    )
+    parser.add_argument("--profile", metavar="NAME", help=tr(t("only boots of this profile")))
+    parser.add_argument("--swaps", action="store_true", help=tr(t("list swaps instead of boots")))
+    parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help=tr(t("how many (default 20)"))
+    )
+    parser.add_argument("--json", action="store_true", help=tr(t("print one JSON document")))
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, show or compare."""
+    from qwen_tui.services.history import History
+    from qwen_tui.services.paths import Paths
+
+    if len(args.runs) > 2 or args.limit < 1 or (args.runs and args.swaps):
+        raise UsageError(
+            t("Give no run, one run, or two runs to compare."), t("qwen-tui history 12 14")
+        )
+    history = History(Paths.default().state / "history.sqlite3")
+    if args.runs:
+        return _show([_boot(history, name) for name in args.runs], as_json=args.json)
+    if args.swaps:
+        return _list_swaps(history, args)
+    boots = history.boots(profile=args.profile, limit=args.limit)
+    _require_usable(history)
+    if args.json:
+        print_json({"schema": SCHEMA, "boots": [b.as_json() for b in boots]})
+        return 0
+    for boot in boots:
+        print(tr(_boot_line(boot)))
+    if not boots:
+        print(tr(t("No boot has been recorded yet.")))
+    return 0
+
+
+def _list_swaps(history: History, args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    swaps = history.swaps(limit=args.limit)
+    _require_usable(history)
+    if args.json:
+        print_json({"schema": SCHEMA, "swaps": [asdict(s) for s in swaps]})
+        return 0
+    for swap in swaps:
+        print(tr(_swap_line(swap)))
+    if not swaps:
+        print(tr(t("No swap has been recorded yet.")))
+    return 0
+
+
+def _show(boots: list[BootRow], *, as_json: bool) -> int:
+    if as_json:
+        document: dict[str, Any] = {"schema": SCHEMA, "boots": [b.as_json() for b in boots]}
+        if len(boots) == 2:
+            document["differences"] = [
+                {"what": what, "before": before, "after": after}
+                for what, before, after in _differences(*boots)
+            ]
+        print_json(document)
+        return 0
+    if len(boots) == 2:
+        return _compare(*boots)
+    boot = boots[0]
+    print(tr(_boot_line(boot)))
+    for span in boot.phases:
+        print(
+            tr(t("  {phase:<14} {seconds} s", phase=span.get("phase"), seconds=_s(span["seconds"])))
+        )
+    for clamp in boot.clamps:
+        print(
+            tr(
+                t(
+                    "  ! {arg}: asked {asked}, got {got}",
+                    arg=clamp.get("arg"),
+                    asked=_n(clamp.get("asked")),
+                    got=_n(clamp.get("got")),
+                )
+            )
+        )
+    for name, value in boot.facts.items():
+        print(f"  {name} = {_n(value)}")
+    error = boot.as_json()["prediction_error_pct"]
+    if error is not None:
+        print(
+            tr(
+                t(
+                    "  KV pool predicted {predicted} tokens, {error:+.2f} % off",
+                    predicted=_n(boot.predicted_kv_tokens),
+                    error=error,
+                )
+            )
+        )
+    if boot.message is not None:
+        print(f"  {boot.message}")
+    return 0
+
+
+def _compare(before: BootRow, after: BootRow) -> int:
+    print(tr(_boot_line(before)))
+    print(tr(_boot_line(after)))
+    same = [name for name in _PRINTS if before.prints.get(name) == after.prints.get(name)]
+    changed = [name for name in _PRINTS if name not in same]
+    print(
+        tr(
+            t(
+                "same: {same}; different: {changed}",
+                same=", ".join(tr(_PRINTS[n]) for n in same) or "—",
+                changed=", ".join(tr(_PRINTS[n]) for n in changed) or "—",
+            )
+        )
+    )
+    for what, old, new in _differences(before, after):
+        print(f"  {what}: {_n(old)} → {_n(new)}")
+    return 0
+
+
+def _differences(before: BootRow, after: BootRow) -> list[tuple[str, Any, Any]]:
+    """Return what differs: flags, facts, seconds."""
+    found: list[tuple[str, Any, Any]] = []
+    old_flags, new_flags = _flags(before.asked), _flags(after.asked)
+    for name in (*old_flags, *(n for n in new_flags if n not in old_flags)):
+        if old_flags.get(name) != new_flags.get(name):
+            found.append((name, old_flags.get(name), new_flags.get(name)))
+    for name in (*before.facts, *(n for n in after.facts if n not in before.facts)):
+        if before.facts.get(name) != after.facts.get(name):
+            found.append((name, before.facts.get(name), after.facts.get(name)))
+    if before.ready_s != after.ready_s:
+        found.append(("ready_s", before.ready_s, after.ready_s))
+    return found
+
+
+def _flags(asked: tuple[str, ...]) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    last = ""
+    for item in asked:
+        if item.startswith("--"):
+            last = item
+            flags[last] = ""
+        elif last:
+            flags[last] = f"{flags[last]} {item}".strip()
+    return flags
+
+
+def _boot(history: History, name: str) -> BootRow:
+    boot = history.boot(name)
+    if boot is None:
+        _require_usable(history)
+        raise InputError(
+            t("There is no run {name} in the history (or several begin like that).", name=name),
+            t("List them: qwen-tui history"),
+        )
+    return boot
+
+
+def _require_usable(history: History) -> None:
+    if history.problem is not None:
+        raise InputError(history.problem, t("Its file is {path}.", path=str(history.path)))
+
+
+def _boot_line(boot: BootRow) -> Text:
+    how = boot.state if boot.cause is None else f"{boot.state} ({boot.cause})"
+    return t(
+        "{number:>6}  {when}  {profile:<22} {engine:<14} ready {ready} s  KV {kv}  {how}",
+        number=boot.run.split("-")[0].lstrip("0") or "0",
+        when=_when(boot.started),
+        profile=boot.profile,
+        engine=" ".join(filter(None, (boot.engine, boot.engine_version))),
+        ready=_s(boot.ready_s),
+        kv=_n(boot.kv_tokens),
+        how=how,
+    )
+
+
+def _swap_line(swap: SwapRow) -> Text:
+    return t(
+        "{when}  {before} → {target}  {outcome}  {seconds} s, {down} s without service "
+        "(before: {predicted} s)  held {held}, lost {lost}",
+        when=_when(swap.started),
+        before=swap.before or "—",
+        target=swap.target,
+        outcome=swap.outcome,
+        seconds=_s(swap.seconds),
+        down=_s(swap.down_s),
+        predicted=_s(swap.predicted_s),
+        held=_n(swap.held),
+        lost=_n(swap.lost),
+    )
+
+
+def _when(unix: float) -> str:
+    return datetime.datetime.fromtimestamp(unix).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _s(seconds: float | None) -> str:
+    return "—" if seconds is None else f"{seconds:.1f}"
+
+
+def _n(value: object) -> str:
+    if value is None:
+        return "—"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
