@@ -167,8 +167,8 @@ RULES: tuple[Rule, ...] = (
         what=t("`--ple-offload-backend file requires --ple-offload-embedding` stops the engine."),
         remedy=t("Remove --no-ple-offload-embedding."),
         when="val('--ple-offload-backend') == 'file' and taken_back('--ple-offload-embedding')",
-        source="argument resolution source 0.5.21-0.5.23",
-        since="0.5.21",
+        source="argument resolution source 0.5.20-0.5.23",
+        since="0.5.20",
         shows=("--ple-offload-backend", "--ple-offload-embedding"),
     ),
     Rule(

@@ -205,7 +205,7 @@ RULES: tuple[Rule, ...] = (
         remedy=t("Set --max-running-requests to what you need: each costs KV tokens."),
         when="speculative and hybrid and requests is None",
         source="argument resolution 0.5.6-0.5.23; recorded boot b27-nextn-auto, 0.5.17",
-        since="0.5.13",
+        since="0.5.6",
         shows=("--speculative-algorithm",),
     ),
     Rule(

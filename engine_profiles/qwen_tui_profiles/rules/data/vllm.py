@@ -220,13 +220,13 @@ RULES: tuple[Rule, ...] = (
         remedy=t("Build the value inside a script, in single quotes."),
         when=(
             "not json_ok('--speculative-config') or not json_ok('--profiler-config')"
-            " or not json_ok('--limit-mm-per-prompt') or not json_ok('--engram-config')"
+            " or not json_ok('--engram-config')"
             " or not json_ok('--default-chat-template-kwargs')"
         ),
         source="seed 003, known issues",
         shows=(
-            *("--speculative-config", "--profiler-config", "--limit-mm-per-prompt"),
-            *("--engram-config", "--default-chat-template-kwargs"),
+            *("--speculative-config", "--profiler-config", "--engram-config"),
+            "--default-chat-template-kwargs",
         ),
     ),
     _vllm(
@@ -259,8 +259,8 @@ RULES: tuple[Rule, ...] = (
             "torch_profiler_dir."
         ),
         when="env('VLLM_TORCH_PROFILER_DIR') is not None",
-        source="seed 003, known issues; environment source 0.13-0.33.0",
-        since="0.13",
+        source="seed 003, known issues; environment source 0.14.1, 0.16.0-0.33.0",
+        since="0.16",
         shows=("VLLM_TORCH_PROFILER_DIR",),
     ),
     _vllm(
