@@ -20,7 +20,7 @@ from qwen_tui.services.snapshots import (
 from qwen_tui_diagnostics.enginelog.report import Fatal, LogReport, PhaseSpan
 from qwen_tui_diagnostics.result import CheckResult, Remedy, SkipReason, Status
 from qwen_tui_profiles.errors import LaunchError, ProfileError
-from qwen_tui_profiles.findings import Clamp, Evidence
+from qwen_tui_profiles.findings import Clamp, Evidence, Finding
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
 from qwen_tui_profiles.text import t
 from support.fake_desks import FakeFiles, FakeHistory, FakePlans
@@ -282,6 +282,7 @@ class FakeConsole:
         self.seen = seen
         self.profile_list = PROFILES
         self.start_error: LaunchError | None = None
+        self.blockers: tuple[Finding, ...] = ()
         self.states: asyncio.Queue[ServerSnapshot] = asyncio.Queue()
         self.begins_running = server is not None and server.state is ServerState.RUNNING
         self.states.put_nowait(server or ServerSnapshot(ServerState.STOPPED))
@@ -330,8 +331,11 @@ class FakeConsole:
         while True:
             yield await self.states.get()
 
-    async def start(self, profile: EngineProfile) -> None:
-        self.calls.append(f"start {profile.name}")
+    async def preflight(self, profile: EngineProfile) -> tuple[Finding, ...]:
+        return self.blockers
+
+    async def start(self, profile: EngineProfile, force: str | None = None) -> None:
+        self.calls.append(f"start {profile.name}" + ("" if force is None else f" ({force})"))
         if self.start_error is not None:
             raise self.start_error
         self.states.put_nowait(starting(profile.name))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui_diagnostics.result import CheckResult
     from qwen_tui_profiles.errors import ProfileError
+    from qwen_tui_profiles.findings import Finding
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
@@ -115,11 +116,19 @@ class ConsoleServices(Protocol):
         """Watch the server: yields its state at once, then whenever it changes."""
         ...
 
-    async def start(self, profile: EngineProfile) -> None:
-        """Launch the profile; returns when one token was generated.
+    async def preflight(self, profile: EngineProfile) -> tuple[Finding, ...]:
+        """Return what would make a launch fail, as far as it can be known before."""
+        ...
+
+    async def start(self, profile: EngineProfile, force: str | None = None) -> None:
+        """Launch the profile; returns once it runs, and :meth:`servers` follows its boot.
+
+        Args:
+            profile: What to launch.
+            force: Why to launch although :meth:`preflight` found an error; kept with the run.
 
         Raises:
-            LaunchError: refused, or it died on the way; the snapshot has the cause.
+            LaunchError: refused.
         """
         ...
 

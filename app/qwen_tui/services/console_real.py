@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from qwen_tui.services.supervisor import ServerSupervisor
     from qwen_tui_diagnostics.result import CheckResult
-    from qwen_tui_profiles.findings import Clamp
+    from qwen_tui_profiles.findings import Clamp, Finding
     from qwen_tui_profiles.profile import EngineProfile
 
 __all__ = ["RealConsole"]
@@ -47,8 +47,6 @@ __all__ = ["RealConsole"]
 _T = TypeVar("_T")
 
 LOOK_S = 0.5
-ASK_S = 10.0
-"""How often a running server is asked whether it answers."""
 LOCK_S = 1.0
 SEEN_LIMIT = 500
 """Acknowledged clamps that are remembered; the oldest are forgotten first."""
@@ -108,24 +106,33 @@ class RealConsole:
     async def servers(self) -> AsyncIterator[ServerSnapshot]:
         """Yield the server's state when there is news; a boot is followed to its first token."""
         supervisor = await self._server()
+        while True:
+            async with contextlib.aclosing(supervisor.watch(LOOK_S)) as snapshots:
+                async for snapshot in snapshots:
+                    self._note(snapshot)
+                    yield snapshot
+                    if snapshot.state is ServerState.STARTING:
+                        break
+            # One party at a time follows a boot: the swap that began it, or else this.
+            follow = self._look_on if self._swapping else self._boot
+            async for snapshot in follow(supervisor):
+                self._note(snapshot)
+                yield snapshot
+
+    def _note(self, snapshot: ServerSnapshot) -> None:
+        """Keep what live figures are explained with."""
+        self._clamps = () if snapshot.report is None else snapshot.report.clamps
+
+    async def _look_on(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
+        """Yield the server's state while a swap of this console is at work on it."""
         from qwen_tui.services.control import differs
 
         last: ServerSnapshot | None = None
-        asked = asyncio.get_running_loop().time()
-        while True:
-            now_s = asyncio.get_running_loop().time()
-            ask = now_s - asked >= ASK_S
-            if ask:
-                asked = now_s
-            now = await supervisor.snapshot(ask=ask)
-            self._clamps = () if now.report is None else now.report.clamps
+        while self._swapping:
+            now = await supervisor.snapshot()
             if last is None or differs(last, now):
+                last = now
                 yield now
-            last = now
-            if now.state is ServerState.STARTING and not self._swapping:
-                async for snapshot in self._boot(supervisor):
-                    last = snapshot
-                    yield snapshot
             await asyncio.sleep(LOOK_S)
 
     async def _boot(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
@@ -138,10 +145,15 @@ class RealConsole:
         async for snapshot in _yielded(follow):
             yield snapshot
 
-    async def start(self, profile: EngineProfile) -> None:
+    async def preflight(self, profile: EngineProfile) -> tuple[Finding, ...]:
+        """Look for what would make the launch fail."""
+        supervisor = await self._server()
+        return (await supervisor.preflight(profile)).errors
+
+    async def start(self, profile: EngineProfile, force: str | None = None) -> None:
         """Launch; :meth:`servers` then follows the boot."""
         supervisor = await self._server()
-        await supervisor.start(profile)
+        await supervisor.start(profile, force=force)
 
     async def stop(self) -> AsyncIterator[Progress]:
         """Stop the server, saying each step."""

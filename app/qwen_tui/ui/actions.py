@@ -12,7 +12,7 @@ from qwen_tui.ui import messages
 from qwen_tui.ui.app_commands import APP, INTERVALS_S
 from qwen_tui.ui.consequences import leave_words, stop_consequences
 from qwen_tui.ui.screens.cards import ConfirmCard, LeaveCard
-from qwen_tui.ui.screens.details import HelpCard, PlacesCard
+from qwen_tui.ui.screens.details import FindingsCard, HelpCard, PlacesCard
 from qwen_tui.ui.screens.guide import GuideCard, next_step
 from qwen_tui.ui.screens.picker import PickProfile
 from qwen_tui.ui.screens.place import Place
@@ -51,8 +51,26 @@ class Actions(App[None]):
         """Launch the selected profile."""
         profile = self.view.selected
         if profile is not None:
-            self.begin(t("Launching {profile}", profile=profile.name))
-            self.do("operation", self._start(profile))
+            self.begin(t("Checking {profile}", profile=profile.name))
+            self.do("operation", self._check_and_start(profile))
+
+    async def _check_and_start(self, profile: EngineProfile) -> None:
+        try:
+            errors = await self.services.preflight(profile)
+        except QwenTuiError as error:
+            self.post_message(messages.Failed(error))
+            self.post_message(messages.Finished())
+            return
+        if errors:
+            self.post_message(messages.Finished())
+            card = FindingsCard(profile.name, errors)
+            await self.push_screen(card, lambda reason: self._forced(profile, reason))
+        else:
+            await self._start(profile, None)
+
+    def _forced(self, profile: EngineProfile, reason: str | None) -> None:
+        if reason is not None:
+            self.do("operation", self._start(profile, reason))
 
     def action_pick(self) -> None:
         """Choose a profile."""
@@ -195,10 +213,11 @@ class Actions(App[None]):
         """Run something in a worker; a second of the same group takes its place."""
         self.run_worker(what, group=group, exclusive=True, exit_on_error=False)
 
-    async def _start(self, profile: EngineProfile) -> None:
+    async def _start(self, profile: EngineProfile, force: str | None) -> None:
+        self.begin(t("Launching {profile}", profile=profile.name))
         try:
             await self.services.remember(last_profile=profile.name)
-            await self.services.start(profile)
+            await self.services.start(profile, force)
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))
         finally:

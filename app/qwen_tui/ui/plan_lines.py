@@ -8,9 +8,9 @@ from textual.content import Content
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import bar, fit, wrapped
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.knobs import pairs
-from qwen_tui.ui.screens.boot import finding_lines
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:

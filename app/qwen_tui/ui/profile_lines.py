@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui.ui.screens.boot import finding_lines
 from qwen_tui.ui.words import MODES, profile_engine
 from qwen_tui_profiles.text import t, tr
 

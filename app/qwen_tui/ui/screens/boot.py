@@ -10,14 +10,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from qwen_tui.ui import figures
-from qwen_tui.ui.cells import bar, fit, wrapped
+from qwen_tui.ui.cells import bar, fit
 from qwen_tui.ui.commands import bindings
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.screens.place import BACK, Kit, Place
 from qwen_tui.ui.widgets.boot import boot_spans, phase_item
 from qwen_tui.ui.widgets.panel import Panel
 from qwen_tui.ui.widgets.waterfall import MemoryPanel
-from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -27,17 +27,12 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.history import Durations
     from qwen_tui.ui.state import View
-    from qwen_tui_profiles.findings import Clamp, Finding
+    from qwen_tui_profiles.findings import Clamp
 
 __all__ = ["BootScreen", "TimelinePanel", "insight_lines", "timeline_lines"]
 
 ITEM = 26
 USUAL_FROM = 60
-STYLES = {
-    Severity.ERROR: "bold $error",
-    Severity.WARN: "bold $warning",
-    Severity.INFO: "$foreground-muted",
-}
 
 
 class TimelinePanel(Panel):
@@ -173,21 +168,6 @@ def insight_lines(view: View, width: int) -> list[Content]:
         text = t("{share} of the engine's lines were recognised.", share=share)
         out.append(Content.styled(tr(text), "$foreground-muted"))
     return out or [Content.styled(tr(t("Nothing stands out.")), "$foreground-muted")]
-
-
-def finding_lines(finding: Finding, width: int) -> list[Content]:
-    """Return a finding: title, what to do, evidence and source."""
-    marks = glyphs()
-    mark = {Severity.ERROR: marks.fail, Severity.WARN: marks.warn}.get(finding.severity, marks.dot)
-    head = Content.assemble((f"{mark} ", STYLES[finding.severity]), tr(finding.title))
-    out = wrapped(head, width, most=4)
-    if finding.remedy is not None:
-        remedy = Content.assemble((f"{marks.remedy} ", "$accent"), tr(finding.remedy))
-        out += wrapped(remedy, width, indent=2, most=4)
-    proof = f" {marks.dot} ".join(part for part in (finding.evidence, finding.source) if part)
-    if proof:
-        out += wrapped((proof, "$foreground-muted"), width, indent=2, most=2)
-    return out
 
 
 def _chosen(change: Clamp, width: int) -> Content:

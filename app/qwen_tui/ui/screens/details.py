@@ -9,9 +9,10 @@ from textual.content import Content
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.places import PLACES
-from qwen_tui.ui.screens.cards import Card, TextCard
+from qwen_tui.ui.screens.cards import Card, InputCard, TextCard
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
     from qwen_tui.ui.commands import Command
     from qwen_tui.ui.state import View
-    from qwen_tui_profiles.findings import Clamp
+    from qwen_tui_profiles.findings import Clamp, Finding
     from qwen_tui_profiles.text import Text
 
-__all__ = ["ClampCard", "HelpCard", "PlacesCard"]
+__all__ = ["ClampCard", "FindingsCard", "HelpCard", "PlacesCard"]
 
 NAME = 20
 WIDTH = 72
@@ -100,6 +101,33 @@ class HelpCard(TextCard):
             head = fit((tr(word), "bold"), 5 + NAME)
             body += hanging(head, (tr(meaning), ""))
         super().__init__(tr(t("Help")), body)
+
+
+class FindingsCard(Card[str]):
+    """Why a launch would fail; dismisses with the reason for launching all the same."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "force", "Launch all the same", show=False),
+    ]
+
+    def __init__(self, profile: str, findings: Iterable[Finding]) -> None:
+        body: list[Content] = []
+        for finding in findings:
+            body += finding_lines(finding, WIDTH)
+        keys = (("f", t("Launch all the same")), ("Esc", t("Back")))
+        super().__init__(tr(t("{profile} would not serve", profile=profile)), body, keys)
+        self.add_class("-danger")
+
+    def action_force(self) -> None:
+        """Ask for the reason, which is kept with the run."""
+        card = InputCard(
+            tr(t("Launch all the same")), tr(t("Why? The reason is kept with the run."))
+        )
+        self.app.push_screen(card, self._reasoned)
+
+    def _reasoned(self, reason: str | None) -> None:
+        if reason is not None:
+            self.dismiss(reason)
 
 
 class PlacesCard(Card[str]):

@@ -15,10 +15,10 @@ from textual.widgets.option_list import Option
 
 from qwen_tui.services.desks import PlanQuestion
 from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.knobs import joined, pairs
 from qwen_tui.ui.messages import Failed
 from qwen_tui.ui.plan_lines import changed_keys, plan_summary
-from qwen_tui.ui.screens.boot import finding_lines
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 

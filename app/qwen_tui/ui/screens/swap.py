@@ -11,9 +11,9 @@ from textual.content import Content
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import wrapped
 from qwen_tui.ui.consequences import fate_of_requests
+from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.profile_lines import change_lines
-from qwen_tui.ui.screens.boot import finding_lines
 from qwen_tui.ui.screens.cards import Card
 from qwen_tui_profiles.text import t, tr
 
