@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
     from qwen_tui_profiles.loader import ProfileSet
     from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.rules import Judgement
 
 __all__ = ["list_document", "list_lines", "show_document", "show_lines", "spec_of"]
 
@@ -94,7 +95,7 @@ def list_lines(profiles: ProfileSet) -> Iterator[str]:
 
 
 def show_document(
-    profile: EngineProfile, spec: LaunchSpec, engine: EngineFound | None
+    profile: EngineProfile, spec: LaunchSpec, engine: EngineFound | None, judged: Judgement
 ) -> dict[str, object]:
     """Return the JSON document of ``profiles show``."""
     launch = profile.launch
@@ -135,6 +136,8 @@ def show_document(
         "ignore": [
             {"rule": rule, "reason": profile.ignore_reasons.get(rule)} for rule in profile.ignore
         ],
+        "findings": [finding.as_json() for finding in judged.findings],
+        "judged_for": judged.version,
         "provenance": {
             key: {"source": p.source, "date": p.date, "figure": p.figure, "note": p.note}
             for key, p in profile.provenance.items()
@@ -151,7 +154,7 @@ def show_document(
 
 
 def show_lines(
-    profile: EngineProfile, spec: LaunchSpec, engine: EngineFound | None
+    profile: EngineProfile, spec: LaunchSpec, engine: EngineFound | None, judged: Judgement
 ) -> Iterator[str]:
     """Yield the profile for reading: facts, flags with their origin, what was changed, notes."""
     yield f"{profile.name}: {profile.title}"
@@ -181,6 +184,17 @@ def show_lines(
         for rule in profile.ignore:
             reason = profile.ignore_reasons.get(rule) or tr(t("no reason given"))
             yield from _wrapped(f"{rule}: {reason}", "  ")
+    if judged.findings:
+        yield ""
+        yield tr(
+            t(
+                "What the rules say for {engine} {version} (more with `qwen-tui lint`)",
+                engine=judged.engine.value,
+                version=judged.version,
+            )
+        )
+        for finding in judged.findings:
+            yield from _wrapped(f"{finding.severity.value}: {tr(finding.title)}", "  ")
     if profile.notes:
         yield ""
         yield tr(t("Notes"))

@@ -100,18 +100,21 @@ def _list(profiles: ProfileSet, args: argparse.Namespace, _: Paths) -> int:
 
 def _show(profiles: ProfileSet, args: argparse.Namespace, paths: Paths) -> int:
     from qwen_tui.cli.profile_views import show_document, show_lines, spec_of
+    from qwen_tui.services.linting import LintOptions, lint
 
     profile = profiles.get(args.name)
     spec, engine, problem = spec_of(profile, paths)
-    if args.json:
-        _print_json(show_document(profile, spec, engine))
-    elif args.argv:
+    if args.argv:
         for name, value in spec.env.items():
             print(f"{name}={shlex.quote(value)} \\")
         print(shlex.join(spec.argv))
     else:
-        for line in show_lines(profile, spec, engine):
-            print(line)
+        judged = lint(LintOptions(profile=profile), paths)
+        if args.json:
+            _print_json(show_document(profile, spec, engine, judged))
+        else:
+            for line in show_lines(profile, spec, engine, judged):
+                print(line)
     if problem is not None:
         _note(problem)
     return 0
