@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -222,8 +223,11 @@ def test_requests_beyond_the_effective_limit_wait(slow: DemoServer) -> None:
     assert (2, 3) in seen
 
 
-def test_a_client_that_leaves_frees_its_place(slow: DemoServer) -> None:
-    payload = b'{"text": "story", "sampling_params": {"max_new_tokens": 9999, "ignore_eos": true}}'
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_place(slow: DemoServer, stream: bool) -> None:
+    params = {"max_new_tokens": 9999, "ignore_eos": True}
+    ask = {"text": "story", "sampling_params": params, "stream": stream}
+    payload = json.dumps(ask).encode()
     with socket.create_connection(("127.0.0.1", slow.port)) as connection:
         connection.sendall(
             b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -232,8 +236,6 @@ def test_a_client_that_leaves_frees_its_place(slow: DemoServer) -> None:
         until = time.monotonic() + 5
         while slow.ask("/v1/loads")[1]["loads"][0]["num_running_reqs"] == 0:
             assert time.monotonic() < until
-    # A plain request is not noticed to be gone until it ends; aborting it by hand is what works.
-    slow.ask("/abort_request", {"abort_all": True})
     until = time.monotonic() + 5
     while slow.ask("/v1/loads")[1]["loads"][0]["num_running_reqs"]:
         assert time.monotonic() < until
@@ -314,6 +316,22 @@ def test_a_full_pool_retracts_and_still_answers() -> None:
         server.wait_for("KV cache pool is full. Retract requests. #retracted_reqs: 1")
         load = server.ask("/v1/loads")[1]["loads"][0]
         assert (load["num_running_reqs"], load["num_used_tokens"]) == (0, 0)
+
+
+def test_abort_ends_one_request_or_all(slow: DemoServer) -> None:
+    ask = {"text": "x", "sampling_params": {"max_new_tokens": 9999, "ignore_eos": True}}
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(slow.ask, "/generate", {**ask, "rid": f"r{n}"}) for n in range(3)]
+        until = time.monotonic() + 5
+        while slow.ask("/v1/loads")[1]["loads"][0]["num_waiting_reqs"] != 1:
+            assert time.monotonic() < until
+        assert slow.ask("/abort_request", {"rid": "r0"})[0] == 200
+        answers[0].result(5)
+        assert not answers[1].done()
+        slow.ask("/abort_request", {"abort_all": True})
+        for answer in answers:
+            answer.result(5)
+    assert slow.ask("/v1/loads")[1]["loads"][0]["num_used_tokens"] == 0
 
 
 def test_flush_is_refused_while_something_runs(slow: DemoServer) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse
@@ -11,8 +13,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
 
     from qwen_tui.demo_engine.engine import Engine
+    from qwen_tui.demo_engine.replies import Piece
+    from qwen_tui.demo_engine.request import Request
 
-__all__ = ["BadRequest", "engine_of", "error_body", "error_response", "event", "read_object"]
+__all__ = [
+    "BadRequest",
+    "collect",
+    "engine_of",
+    "error_body",
+    "error_response",
+    "event",
+    "read_object",
+]
 
 
 class BadRequest(ValueError):  # noqa: N818 - becomes a 400 body
@@ -55,3 +67,32 @@ async def read_object(http: HttpRequest) -> dict[str, Any]:
         message = "The request body must be a JSON object."
         raise BadRequest(message)
     return body
+
+
+async def collect(
+    http: HttpRequest, engine: Engine, request: Request
+) -> tuple[list[Piece], dict[str, Any]]:
+    """Run a request to its end and return its tokens and finish reason.
+
+    A client that hangs up meanwhile ends it, as in SGLang.
+
+    Raises:
+        QueueFull: The queue is as long as it may be.
+    """
+    parts: list[Piece] = []
+    finish: dict[str, Any] = {}
+    gone = asyncio.create_task(_until_gone(http, engine, request))
+    try:
+        async with aclosing(engine.generate(request)) as chunks:
+            async for chunk in chunks:
+                parts += chunk.pieces
+                finish = chunk.finish or finish
+    finally:
+        gone.cancel()
+    return parts, finish
+
+
+async def _until_gone(http: HttpRequest, engine: Engine, request: Request) -> None:
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+    engine.scheduler.cancel(request)

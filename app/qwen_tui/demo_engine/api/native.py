@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from qwen_tui.demo_engine import ENGINE_VERSION
-from qwen_tui.demo_engine.api.common import BadRequest, engine_of, event, read_object
+from qwen_tui.demo_engine.api.common import BadRequest, collect, engine_of, event, read_object
 from qwen_tui.demo_engine.engine import TooLong
 from qwen_tui.demo_engine.log import emit
 from qwen_tui.demo_engine.replies import plan_text
@@ -213,7 +213,7 @@ async def generate(http: HttpRequest) -> Response:
     if request.stream:
         return StreamingResponse(_generate_stream(engine, request), media_type="text/event-stream")
     try:
-        finish = await _drain(engine, request)
+        _, finish = await collect(http, engine, request)
     except QueueFull:
         message = {"error": {"message": "The request queue is full."}}
         return JSONResponse(message, status_code=503)

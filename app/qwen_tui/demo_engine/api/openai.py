@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from qwen_tui.demo_engine.api.common import (
     BadRequest,
+    collect,
     engine_of,
     error_body,
     error_response,
@@ -75,7 +76,7 @@ async def chat_completions(http: HttpRequest) -> Response:
         return _too_long(error, stream=bool(body.get("stream")))
     except BadRequest as error:
         return error_response(str(error))
-    return await _answer(engine, request, _shape(engine, body, chat=True))
+    return await _answer(http, engine, request, _shape(engine, body, chat=True))
 
 
 async def completions(http: HttpRequest) -> Response:
@@ -98,7 +99,7 @@ async def completions(http: HttpRequest) -> Response:
         return _too_long(error, stream=bool(body.get("stream")))
     except BadRequest as error:
         return error_response(str(error))
-    return await _answer(engine, request, _shape(engine, body, chat=False))
+    return await _answer(http, engine, request, _shape(engine, body, chat=False))
 
 
 def _chat_request(engine: Engine, body: dict[str, Any]) -> Request:
@@ -161,20 +162,15 @@ def _too_long(error: TooLong, *, stream: bool) -> Response:
     return error_response(str(error))
 
 
-async def _answer(engine: Engine, request: Request, shape: _Shape) -> Response:
+async def _answer(http: HttpRequest, engine: Engine, request: Request, shape: _Shape) -> Response:
     if engine.settings.max_queued is not None and (
         len(engine.scheduler.waiting) >= engine.settings.max_queued
     ):
         return error_response("The request queue is full.", kind="SERVICE_UNAVAILABLE", code=503)
     if request.stream:
         return StreamingResponse(_stream(engine, request, shape), media_type="text/event-stream")
-    parts: list[Piece] = []
-    finish: dict[str, Any] = {}
     try:
-        async with aclosing(engine.generate(request)) as chunks:
-            async for chunk in chunks:
-                parts += chunk.pieces
-                finish = chunk.finish or finish
+        parts, finish = await collect(http, engine, request)
     except QueueFull:
         return error_response("The request queue is full.", kind="SERVICE_UNAVAILABLE", code=503)
     if finish.get("type") == "abort":
