@@ -729,6 +729,7 @@ CASES: Cases = {
         [VFL + "--default-chat-template-kwargs '{\"enable_thinking\":false}'", V27],
     ),
     # --- exposure
+    "no-model": ([S + "--port 1"], [S27, "sglang serve Qwen/Qwen3.8-27B", S + "--config x.yaml", "--mem-fraction-static 0.9"]),
     "open-host-sglang": (
         [
             S27 + "--host 0.0.0.0",

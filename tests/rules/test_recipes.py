@@ -149,11 +149,37 @@ def test_a_removed_value_names_the_release_that_removed_it() -> None:
         ("--context-length --page-size 1", "0.5.23", "flag-value-missing"),
         ("\u2013context-length 4096", "0.5.23", "typographic-dash"),
         ("--ple-offload-embedding", "0.5.19", "flag-too-new"),
+        ("--page-size 32 --page-size 64", "0.5.23", "flag-twice"),
+        ("--enable-metrics true", "0.5.23", "stray-word"),
     ],
 )
 def test_the_parser_of_each_release(flags: str, version: str, rule: str) -> None:
     found = rules_of(f"python -m sglang.launch_server --model-path /m {flags}", version)
     assert rule in found
+
+
+def test_words_that_nobody_has_seen_may_hold_any_flag() -> None:
+    """What is missing on the line may be in ``$EXTRA``: nothing is said about its absence."""
+    text = "python -m sglang.launch_server --model-path /m/Qwen3.8-27B --mem-fraction-static 0.97"
+    assert {"no-mtp-no-workspace", "metrics-off"} <= set(rules_of(text))
+    assert not rules_of(text + ' $EXTRA "${ARGS[@]}"')
+    seen = rules_of(text + " --trust-remote-code $EXTRA")
+    assert list(seen) == ["trust-remote-code"]
+    assert not rules_of("vllm serve Qwen/Qwen3.8-27B $EXTRA", "0.27.1")
+    assert "open-host-vllm" in rules_of('vllm serve "$MODEL"', "0.27.1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sglang serve Qwen/Qwen3.8-27B --model-type llm --enable-metrics",
+        "python -m sglang.launch_server --model-path /m --page-size 32 --page-size 32",
+        "python -m sglang.launch_server --model-path /m --enable-metrics $EXTRA",
+        "vllm serve Qwen/Qwen3.8-27B --host 127.0.0.1 -cc.a 1 -cc.b 2",
+    ],
+)
+def test_what_the_parsers_accept_raises_nothing_about_flags(text: str) -> None:
+    assert not [rule for rule in rules_of(text) if rule.startswith(("flag-", "stray", "no-model"))]
 
 
 def test_abbreviations_are_understood() -> None:

@@ -277,13 +277,32 @@ def _finish(command: EngineCommand) -> EngineCommand:
     """Write typographic dashes as dashes, and remember where they were."""
     argv: list[str] = []
     odd: list[str] = []
-    for word in command.argv:
+    written = _served(command.argv) if command.entry.endswith("serve") else command.argv
+    for word in written if command.engine is EngineKind.SGLANG else command.argv:
         plain = _DASHES.sub("--", word)
         if plain != word or (word.startswith("-") and _QUOTES.search(word)):
             odd.append(word)
         argv.append(plain)
     odd += [word for word in command.argv if not word.startswith("-") and _QUOTES.search(word)]
     return replace(command, argv=tuple(argv), oddities=tuple(odd))
+
+
+def _served(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return ``sglang serve``'s arguments as the server gets them.
+
+    The sub-command takes the model as its first word and ``--model-type`` for itself.
+    """
+    words = list(argv)
+    if words and not _DASHES.sub("--", words[0]).startswith("-"):
+        words.insert(0, "--model-path")
+    for index, word in enumerate(words):
+        if word == "--model-type":
+            del words[index : index + 2]
+            break
+        if word.startswith("--model-type="):
+            del words[index]
+            break
+    return tuple(words)
 
 
 def _open_variables(words: Sequence[str]) -> tuple[str, ...]:

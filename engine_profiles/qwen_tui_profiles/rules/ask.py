@@ -36,6 +36,10 @@ class Asker:
     def __init__(self, command: EngineCommand, arguments: Arguments) -> None:
         self.command = command
         self.arguments = arguments
+        # `$EXTRA` or "${ARGS[@]}" as a word of its own may hold any flag.
+        # vLLM's first word is the model.
+        words = arguments.positionals[1 if command.engine is EngineKind.VLLM else 0 :]
+        self.open = any("$" in word or "`" in word for word in words)
 
     def calls(self) -> Mapping[str, Callable[..., object]]:
         """Return the functions that conditions may call, by name."""
@@ -53,14 +57,23 @@ class Asker:
             "whole_number": self.whole_number,
         }
 
-    def has(self, *names: str) -> bool:
-        """Whether one of the flags was given."""
-        return any(self.arguments.given(name) for name in names)
+    def has(self, *names: str) -> _Maybe:
+        """Whether one of the flags was given; unknown when unseen words may hold it."""
+        if any(self.arguments.given(name) for name in names):
+            return True
+        return UNKNOWN if self.open else False
+
+    def without(self, name: str) -> _Maybe:
+        """Whether a flag was not given."""
+        given = self.has(name)
+        return UNKNOWN if given is UNKNOWN else not given
 
     def val(self, name: str) -> _Maybe:
         """First value of a flag."""
         value = self.arguments.value(name)
-        return UNKNOWN if value is not None and "$" in value else value
+        if value is None:
+            return UNKNOWN if self.open and not self.arguments.given(name) else None
+        return UNKNOWN if "$" in value else value
 
     def num(self, name: str) -> _Maybe:
         """First value of a flag as a number; vLLM's k, K, m, M, … are understood."""
@@ -91,10 +104,8 @@ class Asker:
     def json_ok(self, name: str) -> _Maybe:
         """Whether a flag's value is JSON; true when it was not given."""
         value = self.val(name)
-        if value is None:
-            return True
-        if isinstance(value, Unknown):
-            return UNKNOWN
+        if value is None or isinstance(value, Unknown):
+            return True if value is None else UNKNOWN
         try:
             json.loads(str(value))
         except ValueError:
@@ -158,7 +169,7 @@ class Asker:
                 method if isinstance(method, str) else "",
                 forked=self.needs_fork(),
                 # Nobody sizes a state pool for a model that has none.
-                has_state=self.has(*_STATE_FLAGS),
+                has_state=any(self.arguments.given(name) for name in _STATE_FLAGS),
             ),
         }
 
@@ -193,8 +204,8 @@ class Asker:
             drafts = 4 if steps is None else asked
             if isinstance(steps, (int, float)) and (topk == 1 or asked is None):
                 drafts = int(steps) + 1
-        radix = not self.has("--disable-radix-cache")
-        overlap = not self.has("--disable-overlap-schedule")
+        radix = self.without("--disable-radix-cache")
+        overlap = self.without("--disable-overlap-schedule")
         page, chunk = self.num("--page-size"), self.num("--chunked-prefill-size")
         state = self._state(
             values, version, speculative=speculative, radix=radix, overlap=overlap, page=page
@@ -225,8 +236,8 @@ class Asker:
         version: str,
         *,
         speculative: object,
-        radix: bool,
-        overlap: bool,
+        radix: object,
+        overlap: object,
         page: object,
     ) -> dict[str, object]:
         """State slots: strategy in force, slots a request, requests that the slots serve."""
@@ -235,7 +246,8 @@ class Asker:
             asked = self.val("--mamba-scheduler-strategy")
         slots = self.num("--max-mamba-cache-size")
         requests = self.num("--max-running-requests")
-        unknown = UNKNOWN in (asked, page, speculative) or not in_range(version, "0.5.7", None)
+        inputs = (asked, page, speculative, radix, overlap)
+        unknown = UNKNOWN in inputs or not in_range(version, "0.5.7", None)
         strategy: object = UNKNOWN
         per_request: object = UNKNOWN
         if not unknown:
@@ -245,7 +257,7 @@ class Asker:
                 engine_version=version,
                 architecture=architecture if isinstance(architecture, str) else None,
                 speculative=speculative is True,
-                overlap=overlap,
+                overlap=overlap is True,
                 linear_backend=self.arguments.value("--linear-attn-backend"),
                 page_size=int(page) if isinstance(page, (int, float)) else None,
             )
@@ -253,11 +265,11 @@ class Asker:
             counted = slots_per_request(
                 engine_version=version,
                 strategy=resolved.name,
-                radix_cache=radix,
+                radix_cache=radix is True,
                 overlap=resolved.overlap,
                 speculative=speculative is True,
             )
-            if counted is not None and self._skips_decode_lock(version) and radix:
+            if counted is not None and self._skips_decode_lock(version) and radix is True:
                 counted -= resolved.name.startswith("extra_buffer")
             per_request = UNKNOWN if counted is None else counted
         served: object = UNKNOWN
@@ -270,7 +282,7 @@ class Asker:
             "strategy_asked": asked,
             "extra_buffer": UNKNOWN
             if strategy is UNKNOWN
-            else str(strategy).startswith("extra_buffer") and radix,
+            else str(strategy).startswith("extra_buffer") and radix is True,
             "per_request": per_request,
             "slots": slots,
             "requests": requests,
@@ -283,13 +295,19 @@ class Asker:
         on = str(value).lower() in {"1", "true", "yes", "on"}
         return on and in_range(version, "0.5.17", None)
 
+    def _switch(self, name: str) -> _Maybe:
+        """True or False as a switch was given; ``None`` when it was not."""
+        option = self.arguments.by_name.get(name)
+        if option is None:
+            return UNKNOWN if self.open else None
+        return not option.negated
+
     def vllm_values(self) -> dict[str, object]:
         """Facts of a vLLM launch."""
         method = self.under("--speculative-config", "method")
         count = self.under("--speculative-config", "num_speculative_tokens")
-        if not self.has("--speculative-config"):
+        if not self.arguments.given("--speculative-config"):
             method, count = self.val("--spec-method"), self.num("--spec-tokens")
-        given = self.arguments.by_name.get("--enable-prefix-caching")
         graph = self.under("--compilation-config", "cudagraph_mode")
         level = self.val("--optimization-level")
         if level is None:
@@ -300,7 +318,7 @@ class Asker:
             "speculative": self.has("--speculative-config", "--spec-method"),
             "method": method,
             "draft_count": _number(count),
-            "prefix_caching": None if given is None else not given.negated,
+            "prefix_caching": self._switch("--enable-prefix-caching"),
             "utilization": self.num("--gpu-memory-utilization"),
             "sequences": self.num("--max-num-seqs"),
             "batched": self.num("--max-num-batched-tokens"),

@@ -18,7 +18,7 @@ from qwen_tui_profiles.versions import Version
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from qwen_tui_profiles.cmdline import Arguments, EngineCommand, Trouble
+    from qwen_tui_profiles.cmdline import Arguments, EngineCommand, Option, Trouble
     from qwen_tui_profiles.flags import Period
     from qwen_tui_profiles.text import Text
 
@@ -26,7 +26,8 @@ __all__ = ["FLAG_RULES", "flag_findings"]
 
 FLAG_RULES = (
     *("flag-removed", "flag-too-new", "flag-unknown", "flag-ambiguous", "flag-choice"),
-    *("flag-value-missing", "flag-refused", "flag-deprecated", "typographic-dash"),
+    *("flag-value-missing", "flag-refused", "flag-deprecated", "flag-twice", "stray-word"),
+    "typographic-dash",
 )
 """Ids of the findings that are made here."""
 
@@ -55,6 +56,8 @@ def flag_findings(command: EngineCommand, arguments: Arguments, version: str) ->
             )
         elif spec.use is not None:
             yield _deprecated(command, option.spelled, option.text, spec.use, version)
+    yield from _given_twice(arguments, version)
+    yield from _strays(command, arguments, version)
     for word in command.oddities:
         yield _finding(
             "typographic-dash",
@@ -63,6 +66,46 @@ def flag_findings(command: EngineCommand, arguments: Arguments, version: str) ->
             redact(word),
             t("A text editor changed it; the engine takes the word for something else."),
             t("Write it with plain characters: -- and straight quotes."),
+            version,
+        )
+
+
+def _given_twice(arguments: Arguments, version: str) -> Iterator[Finding]:
+    """A flag with two different values: the parser takes the last one without a word."""
+    seen: dict[str, Option] = {}
+    for option in arguments.options:
+        before = seen.get(option.name)
+        grows = option.values and option.values[0].startswith("{")
+        if before is not None and before.values != option.values and not grows:
+            yield _finding(
+                "flag-twice",
+                Severity.WARN,
+                t("{flag} is given twice; the last one counts", flag=option.name),
+                " ".join(
+                    word
+                    for given in (before, option)
+                    for word in redact_argv((given.spelled, *given.values))
+                ),
+                t("The first value is dropped without a word."),
+                t("Keep the one that is meant."),
+                version,
+            )
+        seen[option.name] = option
+
+
+def _strays(command: EngineCommand, arguments: Arguments, version: str) -> Iterator[Finding]:
+    """Words that belong to no flag; vLLM takes one, the model."""
+    allowed = 1 if command.engine is EngineKind.VLLM else 0
+    strays = [word for word in arguments.positionals if "$" not in word][allowed:]
+    if strays and all(trouble.kind is not TroubleKind.UNKNOWN for trouble in arguments.troubles):
+        shown = redact(" ".join(strays[:3]))
+        yield _finding(
+            "stray-word",
+            Severity.ERROR,
+            t("{words} belongs to no flag", words=repr(shown)),
+            shown,
+            t("The engine stops while it reads its arguments (exit code 2)."),
+            t("Remove it, or write the flag that it is the value of."),
             version,
         )
 

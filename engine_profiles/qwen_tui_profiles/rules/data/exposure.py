@@ -11,6 +11,19 @@ __all__ = ["RULES"]
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        id="no-model",
+        severity=Severity.ERROR,
+        title=t("No model is named"),
+        what=t("`the following arguments are required: --model-path` (exit code 2)."),
+        remedy=t("Add --model-path with a folder or a repository."),
+        when=(
+            "not has('--model-path', '--config')"
+            " and entry not in ('flags', 'image', 'python -m qwen_tui.demo_engine')"
+        ),
+        source="argument source, every release",
+        shows=(),
+    ),
+    Rule(
         id="open-host-sglang",
         severity=Severity.WARN,
         title=t("Anyone who reaches this machine can use the server: no API key"),
