@@ -52,6 +52,8 @@ def arguments_of(text: str, version: str | None = None) -> Arguments:
         ("sglang.launch_server --a 1", S, "--a 1"),
         ("python sglang/launch_server.py --a 1", S, "--a 1"),
         ("time sglang serve --a 1 | tee log", S, "--a 1"),
+        ('["python3", "-m", "sglang.launch_server", "--a", "1"]', S, "--a 1"),
+        ("sglang serve org/model --model-type llm --a 1", S, "--model-path org/model --a 1"),
     ],
 )  # fmt: skip
 def test_the_engine_is_found_behind_its_wrappers(text: str, engine: EngineKind, argv: str) -> None:

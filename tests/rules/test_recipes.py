@@ -126,6 +126,37 @@ def test_the_decode_lock_switch_frees_one_slot_a_request() -> None:
     assert "slots-below-requests" in rules_of(switched, "0.5.16")
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("Qwen/Qwen3.8-27B", "qwen3_5"),
+        ("/mnt/sda6/download/qwen38-redhat-int4", "qwen3_5"),
+        ("nvidia/Qwen3.6-27B-NVFP4", "qwen3_5"),
+        ("Qwen/Qwen3.5-4B", "qwen3_5"),
+        ("/models/qwen", "qwen3_5"),
+        ("Qwen/Qwen3.5-35B-A3B-FP8", "qwen3_5_moe"),
+        ("Qwen/Qwen3.5-397B-A17B", "qwen3_5_moe"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3_next"),
+        ("RadixArk/Qwen3.8-Flash-Next-NVFP4", "flash_next"),
+        ("/hf/qwen3.8-flash-next", "flash_next"),
+        ("Qwen/Qwen3-8B", "other"),
+        ("Qwen/Qwen3-5B", "other"),
+        ("Qwen/Qwen3-30B-A3B", "other"),
+        ("Qwen/Qwen2.5-72B-Instruct", "other"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "other"),
+        ("Qwen/QwQ-32B", "other"),
+        ("meta-llama/Llama-3.1-8B", "other"),
+        ("/home/llama/models/Qwen3.8-27B", "qwen3_5"),
+        ("openai-community/gpt2", "other"),
+        ("/models/m", None),
+        ("Qwen/Qwen-7B", None),
+    ],
+)
+def test_models_are_told_by_their_names(model: str, kind: str | None) -> None:
+    command = parse_command(f"python -m sglang.launch_server --model-path {model}")
+    assert judge(command).model_kind == kind
+
+
 def test_a_removed_value_names_the_release_that_removed_it() -> None:
     command = parse_command(
         "python -m sglang.launch_server --model-path /m --cuda-graph-backend-prefill tc_piecewise"
@@ -326,6 +357,42 @@ class TestCommand:
         }
         main(["lint", "--profile", "27b-int4-context"])
         assert "overridden: Measured by its author" in " ".join(capsys.readouterr().out.split())
+
+    def test_the_checkpoint_that_is_named_is_looked_at(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = tmp_path / "qwen-by-name-only"
+        folder.mkdir()
+        command = f"sglang serve --model-path {folder} --mem-fraction-static 0.97"
+        assert main(["lint", "--json", "--", command]) == 1
+        told = json.loads(capsys.readouterr().out)["assumed"]
+        assert (told["model"], told["model_stated"]) == ("qwen3_5", False)
+        (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+        assert main(["lint", "--json", "--", command]) == 0
+        told = json.loads(capsys.readouterr().out)["assumed"]
+        assert (told["model"], told["model_stated"]) == ("other", True)
+        (folder / "config.json").write_text("{broken")
+        assert main(["lint", "--json", "--", command]) == 1
+
+    def test_the_engine_found_here_is_judged_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+        info = site / "sglang-0.5.17.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.17\n")
+        python = tmp_path / "venv" / "bin" / "python"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\n")
+        python.chmod(0o755)
+        (tmp_path / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        monkeypatch.setenv("QWEN_TUI_ENGINE_PYTHON", str(python))
+        assert main(["lint", "--json", "--", INT4_SPEED]) == 1
+        assert json.loads(capsys.readouterr().out)["assumed"]["engine_version"] == "0.5.17"
+        # What the command says of itself comes first: the image's release.
+        image = "docker run lmsysorg/sglang:v0.5.18 sglang serve --model-path /m/Qwen3.8-27B"
+        main(["lint", "--json", "--", image])
+        assert json.loads(capsys.readouterr().out)["assumed"]["engine_version"] == "0.5.18"
 
     def test_secrets_stay_out(self, capsys: pytest.CaptureFixture[str]) -> None:
         for form in (["--json"], []):

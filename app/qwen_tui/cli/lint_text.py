@@ -30,6 +30,8 @@ def judgement_document(judgement: Judgement) -> dict[str, object]:
             "engine": judgement.engine.value,
             "engine_version": judgement.version,
             "stated": judgement.version_stated,
+            "model": judgement.model_kind,
+            "model_stated": judgement.model_stated,
         },
     }
 

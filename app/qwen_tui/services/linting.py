@@ -90,7 +90,7 @@ def lint(options: LintOptions, paths: Paths) -> Judgement:
     return judge(
         command,
         version=found or _version_here(command, profile, paths),
-        model=_model(options.model),
+        model=_model(options.model) or _model_beside(command),
         card=_card(options.card),
         fork=fork,
         table=table,
@@ -155,6 +155,26 @@ def _card(name: str | None) -> int | None:
             t("Known: {names}.", names=", ".join(_CARDS)),
         )
     return found
+
+
+def _model_beside(command: EngineCommand) -> ModelFacts | None:
+    """Return the facts of the checkpoint that the launch itself names, where it lies here."""
+    words = list(command.argv)
+    named = [
+        words[index + 1]
+        for index, word in enumerate(words[:-1])
+        if word in {"--model-path", "--model"}
+    ]
+    if not named and words and not words[0].startswith("-"):
+        named = words[:1]
+    folder = named[-1] if named else None
+    if folder is None or not (Path(folder).expanduser() / "config.json").is_file():
+        return None
+    try:
+        return _model(folder)
+    except InputError:
+        # The engine will say it better; here the name has to do.
+        return None
 
 
 def _model(folder: str | None) -> ModelFacts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -68,6 +69,9 @@ def parse_command(text: str) -> EngineCommand:
     Raises:
         InputError: a quote is open, nothing is launched that we know, or the text is too large.
     """
+    words = _exec_form(text)
+    if words is not None:
+        return parse_words(words)
     commands = read_script(text)
     for command in reversed(commands):
         # Scripts prepare and launch last; a later `exec` is the one that runs.
@@ -90,7 +94,7 @@ def parse_words(words: Sequence[str], env: Mapping[str, str] | None = None) -> E
     Raises:
         InputError: as :func:`parse_command`.
     """
-    if len(words) == 1 and re.search(r"\s", words[0].strip()):
+    if len(words) == 1 and (re.search(r"\s", words[0].strip()) or words[0].startswith("[")):
         return parse_command(words[0])
     # Left over when somebody split a pasted command at blanks.
     kept = tuple(word for word in words if word not in {"\\", "\n", "\\\n"})
@@ -285,6 +289,19 @@ def _finish(command: EngineCommand) -> EngineCommand:
         argv.append(plain)
     odd += [word for word in command.argv if not word.startswith("-") and _QUOTES.search(word)]
     return replace(command, argv=tuple(argv), oddities=tuple(odd))
+
+
+def _exec_form(text: str) -> list[str] | None:
+    """Return the words of a JSON list (Dockerfile ``CMD``, compose, Kubernetes ``args``)."""
+    stripped = text.strip()
+    if not stripped.startswith("["):
+        return None
+    try:
+        words = json.loads(stripped)
+    except ValueError:
+        return None
+    whole = isinstance(words, list) and len(words) > 1
+    return words if whole and all(isinstance(word, str) for word in words) else None
 
 
 def _served(argv: Sequence[str]) -> tuple[str, ...]:

@@ -53,6 +53,10 @@ class Judgement:
     """Worst first, in the order of the rules."""
     ignored: tuple[Finding, ...] = ()
     """Findings that the profile overrides."""
+    model_kind: str | None = None
+    """Kind of model that was judged for; ``None`` = not known, rules about models kept silent."""
+    model_stated: bool = False
+    """False when the kind was told from names and flags alone."""
 
     @property
     def failed(self) -> bool:
@@ -126,6 +130,8 @@ def judge(
         version is not None or command.image_version is not None,
         tuple(finding for finding in findings if finding.rule not in skipped),
         tuple(finding for finding in findings if finding.rule in skipped),
+        kind if isinstance(kind := facts.values["kind"], str) else None,
+        model is not None and model.kind is not None,
     )
 
 

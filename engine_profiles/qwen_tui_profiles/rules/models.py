@@ -32,7 +32,7 @@ _NAMES = (
     (re.compile(r"qwen3?[._-]?(?:3[._-]?)?8[._-]?flash|flash[._-]?next|qwen4", re.I), "flash_next"),
     (re.compile(r"qwen[-_]?3[-_.]?next", re.I), "qwen3_next"),
     (re.compile(r"qwen[-_]?3[-_.]?[568][^/]*a\d+b", re.I), "qwen3_5_moe"),
-    (re.compile(r"qwen[-_]?3[-_.]?[568](?![0-9]*b)", re.I), "qwen3_5"),
+    (re.compile(r"qwen[-_]?3[-_.]?[568](?![0-9]*b)|qwen[-_]?27b", re.I), "qwen3_5"),
     (
         re.compile(
             r"llama|mistral|mixtral|gemma|deepseek|glm|phi|gpt|kimi|minimax|nemotron|granite|falcon"
@@ -41,6 +41,8 @@ _NAMES = (
         ),
         "other",
     ),
+    # Named by the family alone; what this product is for is the likeliest.
+    (re.compile(r"(?:^|/)(?=[^/ ]*qwen)(?![^/ ]*\d\s*b\b)[^/ ]*(?: |$)", re.I), "qwen3_5"),
 )
 _QUANTS = (
     (re.compile(r"nvfp4|modelopt_fp4|\bfp4\b", re.I), "nvfp4"),
@@ -104,16 +106,17 @@ def describe_model(
         written: Path or repository, and served name, as the launch gives them.
         method: ``--quantization``, or nothing.
         forked: The launch sets variables that only a Flash-Next fork reads.
-        has_state: The launch sizes a state pool, which only hybrid models have.
+        has_state: The launch sizes a state pool, which only hybrid models have; of those the
+            dense Qwen3.8 is assumed when the name says nothing.
     """
     kind: object = known.kind
     if kind is None:
         kind = next((label for pattern, label in _NAMES if pattern.search(written)), UNKNOWN)
     if kind is UNKNOWN and forked:
         kind = "flash_next"
+    if kind is UNKNOWN and has_state:
+        kind = "qwen3_5"
     hybrid: object = UNKNOWN if kind is UNKNOWN else kind in HYBRID_KINDS
-    if hybrid is UNKNOWN and has_state:
-        hybrid = True
     wrapped: object = known.wrapped
     if wrapped is None:
         # The released checkpoints of these families are the vision-wrapped classes.
