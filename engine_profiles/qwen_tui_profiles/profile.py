@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "SMOKES",
     "ContainerLaunch",
     "EngineKind",
     "EngineMode",
@@ -21,6 +22,11 @@ __all__ = [
     "Published",
     "PythonLaunch",
 ]
+
+
+SMOKES = ("tool-call", "long-prompt", "stress")
+"""What a profile may ask of a boot beyond one token: a parsed tool call, one long prompt, two long
+prompts at once (for after slots or chunk size were changed)."""
 
 
 class EngineKind(StrEnum):
@@ -132,6 +138,8 @@ class EngineProfile:
     """What the source published, when it is not what this profile launches."""
     thinking: bool | None = None
     """Whether our own probes let the model reason first; ``None`` = the template's default."""
+    smoke: tuple[str, ...] = ()
+    """What a boot must show beyond one token: ``tool-call``, ``long-prompt``, ``stress``."""
     extends: str | None = None
     """The profile that this one was derived from, key by key."""
     provenance: Mapping[str, Provenance] = field(default_factory=lambda: MappingProxyType({}))

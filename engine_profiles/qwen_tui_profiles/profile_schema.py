@@ -4,7 +4,7 @@
 
     title, engine = "sglang" | "vllm" | "demo", mode = "speed" | "context", pair, host, port,
     engine-versions, needs-gpu, build, thinking, notes, extends,
-    ignore = ["rule-id", { rule, reason }]
+    ignore = ["rule-id", { rule, reason }], smoke = ["tool-call", "long-prompt", "stress"]
     [model]       path, repo, served-name
     [launch]      kind = "python" (interpreter) | "container" (runtime, image, args)
     [args]        engine flags without dashes: value, list of values, true = bare flag, table = JSON
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from qwen_tui_profiles.errors import InputError
 from qwen_tui_profiles.profile import (
+    SMOKES,
     ContainerLaunch,
     EngineKind,
     EngineMode,
@@ -63,7 +64,7 @@ _E = TypeVar("_E", EngineKind, EngineMode)
 _TOP_KEYS = frozenset(
     {
         *("schema", "title", "engine", "mode", "pair", "host", "port", "engine-versions"),
-        *("needs-gpu", "build", "thinking", "notes", "ignore", "extends"),
+        *("needs-gpu", "build", "thinking", "notes", "ignore", "extends", "smoke"),
         *("model", "launch", "args", "env", "provenance", "published"),
     }
 )
@@ -184,6 +185,7 @@ def build_profile(data: Mapping[str, Any], document: Document, origin: Origin) -
         build=read.text("build"),
         published=_published(read),
         thinking=read.flag("thinking"),
+        smoke=_smokes(read),
         extends=read.text("extends"),
         provenance=_provenance(read),
         origin=origin,
@@ -281,6 +283,13 @@ def _ignores(read: _Reader) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if isinstance(entry.get("reason"), str):
             reasons[entry["rule"]] = entry["reason"]
     return tuple(rules), MappingProxyType(reasons)
+
+
+def _smokes(read: _Reader) -> tuple[str, ...]:
+    smokes = read.texts(read.data.get("smoke"), ("smoke",))
+    if not set(smokes) <= set(SMOKES):
+        read.wrong(("smoke",), t("a list of: {names}", names=", ".join(SMOKES)))
+    return smokes
 
 
 def _port(read: _Reader) -> int:

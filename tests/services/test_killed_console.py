@@ -66,6 +66,7 @@ async def test_up(paths: Paths, kill_at: str) -> None:
     [
         ("validate", None),
         ("stop", None),
+        ("memory", None),
         ("before-fork", None),
         ("after-fork", "fake-context"),
         ("start", None),

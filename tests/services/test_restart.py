@@ -66,7 +66,7 @@ async def test_a_server_that_dies_is_started_again_and_a_stop_ends_it(paths: Pat
     os.kill(first.pid or 0, signal.SIGKILL)
     other = fake_supervisor(paths)
     async with asyncio.timeout(10):
-        while not (second := await other.snapshot()).ready or second.pid == first.pid:
+        while not (second := await other.snapshot()).ready or second.pid == first.pid:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert delays == [0.05]
     os.kill(second.pid or 0, signal.SIGKILL)

@@ -178,7 +178,7 @@ async def test_a_port_without_a_token_is_a_failed_boot(
     monkeypatch.setattr("qwen_tui.services.boot._DYING_S", 0.2)
     ended = await up(paths, "--fault", "no-token")
     assert ended.state is ServerState.FATAL
-    assert "generated no token" in str(ended.message)
+    assert "failed its first requests" in str(ended.message)
     assert "500" in str(ended.message)
     assert not processes_of(paths)
 

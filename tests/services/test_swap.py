@@ -44,6 +44,7 @@ async def test_swap_goes_through_its_states(paths: Paths, running: ServerSupervi
     assert list(dict.fromkeys(s.name for s in steps)) == [
         SwapStepName.VALIDATE,
         SwapStepName.STOP,
+        SwapStepName.MEMORY,
         SwapStepName.START,
         SwapStepName.FIRST_TOKEN,
         SwapStepName.READ_BACK,

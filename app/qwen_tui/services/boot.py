@@ -85,9 +85,12 @@ class BootFollower:
             if smoke is None:
                 return None
             if smoke.ok:
-                if not await self._dying(watch):
+                failure = await self._declared(record, api_key)
+                if await self._dying(watch) or await watch.wait(0.0):
+                    return None
+                if failure is None:
                     self._note_ready(record, smoke)
-                return None
+                return failure
             if smoke.starting:
                 await watch.wait(_SLOW_S)
                 return None
@@ -128,6 +131,20 @@ class BootFollower:
             request.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await request
+
+    async def _declared(self, record: RunRecord, api_key: str | None) -> Text | None:
+        """Try what the profile asks of a boot beyond one token; returns why it failed."""
+        names = record.snapshot.get("smoke") or ()
+        if not names:
+            return None
+        log = self._observer.log
+        return await self._http.declared(
+            record.url,
+            names,
+            api_key=api_key,
+            context_tokens=context_usable(None if log is None else log.report),
+            timeout_s=_SMOKE_S,
+        )
 
     async def _dying(self, watch: ExitWatch) -> bool:
         """Tell whether the engine announces its death although it answered; waits for the end."""

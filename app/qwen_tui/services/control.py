@@ -316,7 +316,7 @@ class ServerControl:
         """End a server that has its port and cannot generate: a failed boot, with its cause."""
         report = None if self._observer.log is None else self._observer.log.report
         fatal = None if report is None else report.fatal
-        cause = t("It reached its port and generated no token: {failure}.", failure=failure)
+        cause = t("It reached its port and failed its first requests: {failure}.", failure=failure)
         await stop_run(
             record,
             self._store,

@@ -93,6 +93,10 @@ def _living(record: RunRecord, seen: Observed) -> Verdict:
                 url=record.url,
             ),
         )
+    fatal = None if seen.report is None else seen.report.fatal
+    if fatal is not None:
+        # SGLang takes seconds from the exception to its end. Whether it ends is for it to show.
+        return Verdict(_S.RUNNING, t("Its log announces its death: {cause}", cause=fatal.summary))
     return Verdict(_S.RUNNING)
 
 

@@ -172,6 +172,7 @@ def profile_snapshot(profile: EngineProfile) -> dict[str, Any]:
         "launch": {"kind": type(profile.launch).__name__, **_plain(asdict(profile.launch))},
         "needs_gpu": profile.needs_gpu,
         "ignore": list(profile.ignore),
+        "smoke": list(profile.smoke),
     }
 
 
@@ -213,6 +214,7 @@ def _from_snapshot(snapshot: Mapping[str, Any]) -> EngineProfile | None:
             launch=ContainerLaunch(**how) if kind == "ContainerLaunch" else PythonLaunch(**how),
             needs_gpu=snapshot["needs_gpu"],
             ignore=tuple(snapshot["ignore"]),
+            smoke=tuple(snapshot["smoke"]),
         )
     except (KeyError, TypeError, ValueError):
         return None

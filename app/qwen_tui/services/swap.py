@@ -38,6 +38,8 @@ class SwapStepName(StrEnum):
     VALIDATE = "validate"
     DRAIN = "drain"
     STOP = "stop"
+    MEMORY = "memory"
+    """The old server is gone; its GPU memory and port come free."""
     START = "start"
     FIRST_TOKEN = "first_token"
     READ_BACK = "read_back"
@@ -175,7 +177,7 @@ class Swap:
             try:
                 self._say(SwapStepName.STOP, t("Stopping {profile}.", profile=now.profile or "—"))
                 result = await self._control.stop(self._options.stop_s, self._stopping)
-                self._say(SwapStepName.STOP, result.text)
+                self._say(SwapStepName.MEMORY, result.text)
                 self._lost = (result.requests_left or 0) if result.killed else 0
             except QwenTuiError as error:
                 await self._end(SwapOutcome.FAILED, error.message, failed=True)
@@ -303,7 +305,10 @@ class Swap:
         )
 
     def _stopping(self, progress: StopProgress) -> None:
-        self._say(SwapStepName.STOP, progress.text)
+        name = SwapStepName.STOP
+        if progress.step in {"children", "memory", "port"}:
+            name = SwapStepName.MEMORY
+        self._say(name, progress.text)
 
     def _booting(self, snapshot: ServerSnapshot) -> None:
         if snapshot.state is ServerState.STARTING and snapshot.phase != self._phase:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Closed", "Gate", "Hold", "Open"]
 
 # From the first of these on the old server takes nothing new; the last two belong to the new one.
-_HOLDING = frozenset({"drain", "stop", "start", "roll_back"})
+_HOLDING = frozenset({"drain", "stop", "memory", "start", "roll_back"})
 
 
 @dataclass(frozen=True, slots=True)
