@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enginelog.reading import DATA, load, read
+from qwen_tui_diagnostics.enginelog import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,8 +148,6 @@ def test_rank_0_outranks_the_others_whoever_comes_first() -> None:
 
 
 def test_broken_characters_are_counted() -> None:
-    from qwen_tui_diagnostics.enginelog import LogReader
-
     reader = LogReader()
     reader.feed(b"[2026-11-29 13:47:08] Load weight begin. avail mem=1.5 GB\n\xff\xfe\n")
     assert reader.replaced == 2
@@ -192,3 +191,28 @@ def test_logging_configurations_of_users() -> None:
         assert read((head + summary + "\n").encode()).facts["kv_tokens"] == 840736, head
     record = json.dumps({"asctime": "2026-11-29", "levelname": "INFO", "message": summary})
     assert read(record.encode()).facts["kv_tokens"] == 840736
+
+
+def test_two_engines_in_one_compose_log() -> None:
+    """Their lines are kept apart; the last that began is the report."""
+    serving = load("h200/tiny-maxtotal.log").decode().splitlines()
+    booting = load("h200/cg27-lazy-5-1-6.log").decode().splitlines()
+    out = [f"small-1  | {line}" for line in serving[:30]]
+    rest = serving[30:]
+    for i, line in enumerate(booting):
+        out.append(f"large-1  | {line}")
+        if i % 5 == 0 and rest:
+            out.append(f"small-1  | {rest.pop(0)}")
+        if i % 7 == 0:
+            out.append('proxy-1  | 10.0.0.1 - "GET / HTTP/1.1" 200')
+    out += [f"small-1  | {line}" for line in rest]
+    reader = LogReader()
+    reader.feed("\n".join(out).encode() + b"\n")
+    reader.finish()
+    small, large = reader.reports()
+    assert reader.boots == 2
+    for report, name in ((small, "h200/tiny-maxtotal.log"), (large, "h200/cg27-lazy-5-1-6.log")):
+        clean = essence(read(load(name)))
+        assert essence(report) | {"boot": 1} == clean
+    assert reader.report().boot == 2
+    assert reader.report().facts["kv_tokens"] == 840736

@@ -81,6 +81,8 @@ class Boot:
     index: int
     first_line: int
     asked_argv: Sequence[str] | None = None
+    stream: str | None = None
+    """Which container's or pod's lines these are; ``None`` until a line of an engine is met."""
     engine: str | None = None
     version: str | None = None
     args: dict[str, Value] = field(default_factory=dict)

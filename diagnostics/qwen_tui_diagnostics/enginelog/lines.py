@@ -18,7 +18,15 @@ from qwen_tui_profiles.foreign import clean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MAX_LINE", "LineSplitter", "LogLine", "RawLines", "parse_line"]
+__all__ = [
+    "MAX_LINE",
+    "LineSplitter",
+    "LogLine",
+    "RawLines",
+    "learn_prefix",
+    "parse_line",
+    "stream_of",
+]
 
 MAX_LINE = 256 * 1024
 """Characters kept of one line; an argument dump has about 25,000."""
@@ -44,6 +52,7 @@ _YEAR = re.compile(r"\b(20\d\d)-\d\d-\d\d[T ]")
 _PROGRESS = re.compile(r"it/s[\]\s]|s/it[\]\s]|%\||% Completed \|")
 
 # What tools put in front of an engine's line; each is stripped at most a few times, in any order.
+_STREAM = re.compile(r"([\w.@-]{1,100}) {0,100}\| |\[(pod/[^\]]{1,200})\]")
 _PREFIXES = (
     # docker/k8s clocks, Docker Desktop ("… | "), CRI ("… stdout F "), journalctl -o short-iso
     re.compile(
@@ -263,6 +272,13 @@ def parse_line(line: str, number: int, *, cut: bool = False, learned: str = "") 
         level = logger["level"]
         bare = bare[logger.end() :]
     return LogLine(number=number, text=text, message=bare, rank=_rank(proc), level=level, cut=cut)
+
+
+def stream_of(text: str) -> str:
+    """Return the name that docker compose or kubectl puts before a line; empty without one."""
+    match = _STREAM.match(text)
+    name = (match[1] or match[2]) if match is not None else ""
+    return name if any(map(str.isalpha, name)) else ""
 
 
 def learn_prefix(line: LogLine) -> str:

@@ -8,7 +8,13 @@ from qwen_tui_diagnostics.enginelog.boot import Boot
 from qwen_tui_diagnostics.enginelog.build import build_report
 from qwen_tui_diagnostics.enginelog.handlers import apply, continue_args
 from qwen_tui_diagnostics.enginelog.index import StartIndex
-from qwen_tui_diagnostics.enginelog.lines import LogLine, RawLines, learn_prefix, parse_line
+from qwen_tui_diagnostics.enginelog.lines import (
+    LogLine,
+    RawLines,
+    learn_prefix,
+    parse_line,
+    stream_of,
+)
 from qwen_tui_diagnostics.enginelog.sglang_args import SGLANG_ARGUMENT_CHANGES
 from qwen_tui_diagnostics.enginelog.sglang_boot import SGLANG_BOOT
 from qwen_tui_diagnostics.enginelog.sglang_choices import SGLANG_CHOICES
@@ -20,7 +26,7 @@ from qwen_tui_diagnostics.enginelog.vllm_changes import VLLM_CHANGES
 from qwen_tui_diagnostics.enginelog.vllm_known import VLLM_KNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from qwen_tui_diagnostics.enginelog.grammar import Row
     from qwen_tui_diagnostics.enginelog.report import LogReport
@@ -31,6 +37,7 @@ KEPT_BOOTS = 64
 """Reports of earlier boots that are kept: the latest ones, and the one that was asked for."""
 
 _MAX_LEARNED = 80
+_MAX_STREAMS = 16
 _ROWS: StartIndex[Row] = StartIndex((*SGLANG_BOOT, *VLLM_BOOT, *SHARED_ROWS))
 _CHANGES = StartIndex(
     (*SGLANG_ARGUMENT_CHANGES, *SGLANG_POOL_CHANGES, *SGLANG_CHOICES, *VLLM_CHANGES)
@@ -75,13 +82,17 @@ class LogReader:
         self._learned = ""
         self._client = False
         self._finished: dict[int, LogReport] = {}
+        self._count = 1
         self._boot = Boot(index=1, first_line=1, asked_argv=self._argv)
+        """The boot that the last line belongs to."""
+        self._streams: dict[str, Boot] = {}
+        """Boots that go on, by the container or pod that prints them (mostly one, unnamed)."""
         self._cached: tuple[int, LogReport] | None = None
 
     @property
     def boots(self) -> int:
         """How many boots the log holds so far (1 until a second one begins)."""
-        return self._boot.index
+        return self._count
 
     @property
     def lines(self) -> int:
@@ -109,17 +120,27 @@ class LogReader:
         Raises:
             KeyError: there is no such boot, or its report is not kept (:data:`KEPT_BOOTS`).
         """
-        if boot is not None and boot != self._boot.index:
-            return self._finished[boot]
-        if self._cached is not None and self._cached[0] == self._number:
+        number = self._count if boot is None else boot
+        if number in self._finished:
+            return self._finished[number]
+        live = self._live()
+        if number not in live:
+            raise KeyError(number)
+        if number == self._count and self._cached is not None and self._cached[0] == self._number:
             return self._cached[1]
-        report = build_report(self._boot, client=self._client)
-        self._cached = (self._number, report)
+        report = build_report(live[number], client=self._client)
+        if number == self._count:
+            self._cached = (self._number, report)
         return report
 
     def reports(self) -> tuple[LogReport, ...]:
         """Return the reports of all boots that are kept, oldest first."""
-        return (*self._finished.values(), self.report())
+        numbers = sorted({*self._finished, *self._live()})
+        return tuple(self.report(number) for number in numbers)
+
+    def _live(self) -> dict[int, Boot]:
+        """Return the boots that a line may still belong to."""
+        return {boot.index: boot for boot in (*self._streams.values(), self._boot)}
 
     # --- lines -------------------------------------------------------------------------------
 
@@ -134,11 +155,15 @@ class LogReader:
                 self._number = number
                 self._line(line, number, cut=True)
             elif 'HTTP/1.1" ' in line:
+                if len(self._streams) > 1:
+                    boot = self._switch(line)
                 boot.engine_lines += 1
                 boot.read_lines += 1
                 if boot.served < 2 and "POST /" in line and '" 200' in line:
                     self._access(line)
             elif " batch" in line and ("Decode batch" in line or "Prefill batch" in line):
+                if len(self._streams) > 1:
+                    boot = self._switch(line)
                 if boot.serving:
                     boot.batch(number, line)
                 else:
@@ -172,7 +197,7 @@ class LogReader:
 
     def _line(self, text: str, number: int, *, cut: bool = False) -> None:
         line = parse_line(text, number, cut=cut, learned=self._learned)
-        if not line.text:
+        if not line.text or not self._belongs(line):
             return
         if line.engine is not None and line.text[0] != "[":
             prefix = learn_prefix(line)
@@ -247,13 +272,48 @@ class LogReader:
         return False
 
     def _next(self, line: LogLine) -> None:
-        boot = self._boot
-        self._finished[boot.index] = build_report(boot, client=False)
+        """Close the boot of this stream and begin another."""
+        old = self._boot
+        self._finished[old.index] = build_report(old, client=False)
         if len(self._finished) > KEPT_BOOTS:
-            oldest: Iterable[int] = (i for i in self._finished if i != self._wanted)
-            del self._finished[next(iter(oldest))]
-        self._boot = Boot(index=boot.index + 1, first_line=line.number, asked_argv=self._argv)
+            oldest = (number for number in self._finished if number != self._wanted)
+            del self._finished[next(oldest)]
+        self._begin(old.stream, line.number)
+
+    def _begin(self, stream: str | None, first_line: int) -> None:
+        self._count += 1
+        self._boot = Boot(
+            index=self._count, first_line=first_line, asked_argv=self._argv, stream=stream
+        )
+        if stream is not None:
+            self._streams[stream] = self._boot
         self._cached = None
+
+    # --- several containers in one log -----------------------------------------------------------
+
+    def _belongs(self, line: LogLine) -> bool:
+        """Go to the boot of whatever printed ``line``; False when that is no engine."""
+        stream = stream_of(line.text)
+        if self._boot.stream is None:
+            if line.engine is not None:
+                self._boot.stream = stream
+                self._streams[stream] = self._boot
+            return True
+        if stream == self._boot.stream or not stream or "" in self._streams:
+            # Bars and tracebacks may lack the name; a log that began without names has none.
+            return True
+        if stream in self._streams:
+            self._boot = self._streams[stream]
+        elif line.engine is not None and len(self._streams) < _MAX_STREAMS:
+            self._begin(stream, line.number)
+        else:
+            return False
+        return True
+
+    def _switch(self, line: str) -> Boot:
+        """Go to the boot of a line that is not looked at closely."""
+        self._boot = self._streams.get(stream_of(line), self._boot)
+        return self._boot
 
 
 def _foreign(row: str | None, line: LogLine) -> bool:
