@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.result import SkipReason
@@ -36,6 +36,8 @@ class Absence:
     reason: SkipReason
     detail: str = ""
     """In English, for the report: an errno's text, a tool's name, a limit."""
+    whole: bool = False
+    """Everything of its collector is absent, not this fact alone."""
 
     def as_json(self) -> dict[str, str]:
         """Return ``{reason, detail}``."""
@@ -97,7 +99,7 @@ class Gathered:
             reason = _BY_ERRNO.get(error.errno or 0, SkipReason.UNSUPPORTED)
             for path in paths:
                 self.lack(path, reason, error.strerror or type(error).__name__)
-        except (ValueError, LookupError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             for path in paths:
                 self.lack(path, SkipReason.UNSUPPORTED, f"unreadable: {type(error).__name__}")
 
@@ -110,6 +112,7 @@ class Facts:
         absent: Dotted path → why it is absent; holds for everything below the path too.
         prefix: Dotted path of ``tree`` in the whole.
         trace: Collects every path that was read (tests).
+        sources: Names of the collectors that answered; of the whole tree, for a part of it.
     """
 
     def __init__(
@@ -118,7 +121,9 @@ class Facts:
         absent: Mapping[str, Absence] | None = None,
         prefix: str = "",
         trace: set[str] | None = None,
+        sources: frozenset[str] | None = None,
     ) -> None:
+        self._sources = frozenset(tree) if sources is None else sources
         self._tree = tree
         self._absent = absent if absent is not None else {}
         self._prefix = prefix
@@ -181,7 +186,7 @@ class Facts:
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self._odd(path, value)
         return tuple(
-            Facts(item, self._absent, f"{self._full(path)}.{index}", self._trace)
+            Facts(item, self._absent, f"{self._full(path)}.{index}", self._trace, self._sources)
             for index, item in enumerate(value)
         )
 
@@ -190,7 +195,7 @@ class Facts:
         value = self._value(path)
         if not isinstance(value, dict):
             raise self._odd(path, value)
-        return Facts(value, self._absent, self._full(path), self._trace)
+        return Facts(value, self._absent, self._full(path), self._trace, self._sources)
 
     def tree(self, path: str) -> dict[str, Any]:
         """Return the subtree at a path as it is (a foreign document)."""
@@ -216,9 +221,11 @@ class Facts:
         full = self._full(path)
         while full:
             if full in self._absent:
-                return self._absent[full]
+                absence = self._absent[full]
+                return absence if "." in full else replace(absence, whole=True)
             full = full.rpartition(".")[0]
-        return Absence(SkipReason.UNSUPPORTED, "not collected")
+        unheard = self._full(path).partition(".")[0] not in self._sources
+        return Absence(SkipReason.UNSUPPORTED, "not collected", whole=unheard)
 
     def _value(self, path: str) -> Any:
         if self._trace is not None:

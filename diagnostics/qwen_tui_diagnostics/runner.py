@@ -197,9 +197,12 @@ def _unknown(path: str, absence: Absence, required: bool) -> Verdict:
             reason=absence.reason.value,
             detail=f": {absence.detail}" if absence.detail else "",
         )
-    if absence.reason is SkipReason.TIMEOUT:
+    if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED}:
+        return Verdict(Status.SKIP, observed, reason=absence.reason)
+    if absence.reason is SkipReason.TIMEOUT or absence.whole:
+        # The source itself failed: nothing is known, and that is worse than one missing value.
         return Verdict(Status.FAIL if required else Status.WARN, observed)
-    if required and absence.reason is not SkipReason.NOT_APPLICABLE:
+    if required:
         return Verdict(Status.WARN, observed)
     return Verdict(Status.SKIP, observed, reason=absence.reason)
 

@@ -196,7 +196,7 @@ def loop_fs(
         pytest.skip(f"mkfs.{kind} is not installed")
     image = tmp_path / "image"
     with image.open("wb") as file:
-        file.truncate(128 * 1024 * 1024)
+        file.truncate((320 if kind == "xfs" else 128) * 1024 * 1024)  # sparse
     device = str(image)
     loop = ""
     if sector:
@@ -325,6 +325,16 @@ def test_blocks_reserved_for_root_are_not_yours(tmp_path: Path) -> None:
 def test_noexec_is_seen(tmp_path: Path) -> None:
     with mounted("-t", "tmpfs", "-o", "noexec,size=1m", "tmpfs", at=tmp_path / "mnt") as point:
         assert collect(point)["space"]["noexec"] is True
+
+
+@pytest.mark.root
+@root
+def test_compressing_btrfs_is_mentioned(tmp_path: Path) -> None:
+    """Weights do not compress, so the bypass is real; a file that does compress goes buffered."""
+    with loop_fs(tmp_path, "btrfs", "-q", options="loop,compress-force=zstd") as point:
+        result = judged("disk.odirect", point)
+        assert result.status is Status.OK
+        assert "compress" in " ".join(map(str, result.detail))
 
 
 @pytest.mark.root

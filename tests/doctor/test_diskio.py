@@ -165,10 +165,10 @@ def test_the_next_method_is_tried_when_one_is_refused(
 
     descriptor, count = pages
     monkeypatch.setattr(measure, "Uring", refused)
-    sample = measure.random_reads(descriptor, count * PAGE, 8, 0.02)
+    sample = measure.random_reads(descriptor, count * PAGE, 8, 0.1)
     assert sample.method in {"libaio", "threads"}
     monkeypatch.setattr(measure, "ClassicAio", refused)
-    sample = measure.random_reads(descriptor, count * PAGE, 256, 0.02)
+    sample = measure.random_reads(descriptor, count * PAGE, 256, 0.2)
     assert sample.method == "threads"
     assert sample.lower_bound
     with pytest.raises(OSError, match="refused"):

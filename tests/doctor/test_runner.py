@@ -96,7 +96,7 @@ async def test_a_tool_that_sleeps_for_a_minute_is_killed_with_the_run(tmp_path: 
 
 async def test_a_child_that_dies_is_a_finding(tmp_path: Path) -> None:
     results = await collect(context(tmp_path, python="/bin/false"), ["sys.platform", "net.port"])
-    assert results["sys.platform"].status is Status.WARN
+    assert results["sys.platform"].status is Status.FAIL
     assert "ended without an answer" in str(results["sys.platform"].observed)
     missing = await collect(context(tmp_path, python="/nope/python"), ["sys.platform"])
     assert "no child process" in str(missing["sys.platform"].observed)

@@ -113,9 +113,11 @@ def _bypass(entry: Facts, target: Target) -> Verdict:
             SkipReason.UNSUPPORTED, t("{path} ({kind}): cannot tell: {evidence}", path=path,
                                       kind=kind, evidence=evidence),
         )  # fmt: skip
-    return ok(
-        t("{path} ({kind}): O_DIRECT bypasses the page cache", path=path, kind=kind), evidence
-    )
+    shown = t("{path} ({kind}): O_DIRECT bypasses the page cache", path=path, kind=kind)
+    if any(option.startswith("compress") for option in entry.texts("mount.options")):
+        note = t("the mount compresses: a file that does compress is read through the page cache")
+        return ok(shown, evidence, note)
+    return ok(shown, evidence)
 
 
 def _align(facts: Facts, target: Target) -> Verdict:

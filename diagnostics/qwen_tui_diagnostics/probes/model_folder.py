@@ -61,8 +61,10 @@ def _index(folder: Path, sizes: dict[str, int], found: Gathered) -> None:
         return
     found.put("model.indexed", True)
     with found.attempt("model.missing", "model.missing_count"):
-        document = json.loads(path.read_bytes())
-        named = {str(name) for name in document["weight_map"].values()}
+        weights = json.loads(path.read_bytes())["weight_map"]
+        if not isinstance(weights, dict):
+            raise TypeError(type(weights).__name__)
+        named = {str(name) for name in weights.values()}
         missing = sorted(clean(name) for name in named - set(sizes))
         found.put("model.missing", missing[:_SHOWN])
         found.put("model.missing_count", len(missing))

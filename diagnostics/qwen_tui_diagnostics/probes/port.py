@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.probes.files import read_text, try_text
@@ -114,6 +115,22 @@ def _listening(proc: Path) -> list[tuple[int, str]] | None:
     return found
 
 
+def _sockets_of(folder: Path) -> set[str]:
+    """Return the socket inodes that a process holds; empty when we may not look."""
+    found: set[str] = set()
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return found
+    for entry in entries:
+        # A descriptor may be closed while we look; it takes the others with it only if we let it.
+        with suppress(OSError):
+            match = _SOCKET.fullmatch(os.readlink(entry))  # noqa: PTH115
+            if match is not None:
+                found.add(match[1])
+    return found
+
+
 def owners(proc: Path, port: int) -> list[dict[str, Any]] | None:
     """Return who listens on a port: ``{pid, name}``; pid ``None``: somebody we may not see."""
     listening = _listening(proc)
@@ -126,11 +143,7 @@ def owners(proc: Path, port: int) -> list[dict[str, Any]] | None:
     for entry in sorted(proc.iterdir(), key=lambda e: (len(e.name), e.name)):
         if not entry.name.isdecimal():
             continue
-        try:
-            links = [os.readlink(link) for link in (entry / "fd").iterdir()]  # noqa: PTH115
-        except OSError:
-            continue
-        held = inodes & {m[1] for link in links if (m := _SOCKET.fullmatch(link))}
+        held = inodes & _sockets_of(entry / "fd")
         if held:
             inodes -= held
             name = clean((try_text(entry / "comm") or "").strip())

@@ -229,18 +229,29 @@ def _show(args: argparse.Namespace, report: Report) -> int:
     elif args.report:
         from qwen_tui_diagnostics.report_markdown import markdown
 
-        print(markdown(report, Identity.here()), end="")
+        print(_printable(markdown(report, Identity.here())), end="")
     else:
         for line in text_lines(report, verbose=args.verbose):
-            print(line)
+            print(_printable(line))
     return report.exit_code(strict=args.strict)
+
+
+def _printable(text: str) -> str:
+    """Return what the terminal's encoding has; the report has to survive a C locale."""
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate({ord("→"): "->", ord("…"): "...", ord("≥"): ">=", ord("×"): "x"})
+        return plain.encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def _list_checks(args: argparse.Namespace) -> int:
     from qwen_tui_diagnostics.runner import select
 
     for check in select(args.only, args.skip):
-        print(f"{check.id:<24}{tr(check.title)}")
+        print(_printable(f"{check.id:<24}{tr(check.title)}"))
     return 0
 
 
