@@ -22,7 +22,7 @@ from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopping import StopHow
 from qwen_tui.services.supervisor import ServerSupervisor
 from qwen_tui.services.swap import SwapOptions, SwapOutcome
-from qwen_tui_profiles.errors import ConfigError, LaunchError, QwenTuiError
+from qwen_tui_profiles.errors import ConfigError, LaunchError
 from support.supervise import demo_profile, free_port, processes_of, wait_until
 
 if TYPE_CHECKING:
@@ -288,12 +288,14 @@ async def test_spawn_fails_in_a_swap(paths: Paths) -> None:
     assert (now.state, now.profile) == (ServerState.RUNNING, "faulty")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-async def test_state_folder_read_only(paths: Paths) -> None:
-    paths.make(paths.state).chmod(0o500)
-    try:
-        with pytest.raises(QwenTuiError):
-            await boss(paths).start(demo_profile(port=free_port()))
-        assert not processes_of(paths)
-    finally:
-        paths.state.chmod(0o700)
+@pytest.mark.parametrize("place", ["/proc/qwen-tui", "/dev/null/qwen-tui"])
+async def test_state_folder_read_only(paths: Paths, place: str) -> None:
+    from dataclasses import replace
+    from pathlib import Path
+
+    nowhere = replace(paths, state=Path(place))
+    with pytest.raises(ConfigError, match=place):
+        await boss(nowhere).start(demo_profile(port=free_port()))
+    with pytest.raises(ConfigError, match=place):
+        await boss(nowhere).stop()
+    assert not processes_of(paths)

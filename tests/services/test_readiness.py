@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.snapshots import ServerSnapshot
 
-SLOTS_RUN_OUT = tuple(
-    ["--demo-fault", "slot-exhaustion", "--demo-fault-after", "2", "--demo-token-ms", "150"]
+SLOTS_RUN_OUT = (
+    *("--demo-fault", "slot-exhaustion"),
+    *("--demo-fault-after", "2"),
+    *("--demo-token-ms", "150"),
 )
 
 

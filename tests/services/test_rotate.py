@@ -7,11 +7,15 @@ import pytest
 
 from qwen_tui.services.bootlog import BootLog
 from qwen_tui.services.logtail import last_lines
-from qwen_tui.services.rotate import ARCHIVES, rotate
+from qwen_tui.services.rotate import ARCHIVES, Rotated, rotate
+from qwen_tui.services.runs import RunStore
 from support.fake_reader import FakeReader
+from support.supervise import fake_profile, fake_supervisor, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from qwen_tui.services.paths import Paths
 
 HEAD, TAIL, LIMIT = 64 << 10, 128 << 10, 512 << 10
 
@@ -83,3 +87,25 @@ def test_a_reader_that_comes_later_keeps_the_line_numbers(tmp_path: Path) -> Non
     assert b"\0" not in made[0].data
     assert made[0].data.count(b"\n") == 20_000
     assert b"line 0019999" in made[0].data
+
+
+async def test_the_lines_of_an_archive_are_counted_in_the_record(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = fake_supervisor(paths)
+    await supervisor.start(fake_profile(port=free_port()))
+    assert (await supervisor.wait_ready()).ready
+    calls: list[int] = []
+
+    def rotated_once(path: Path, head_bytes: int) -> Rotated | None:
+        calls.append(head_bytes)
+        return Rotated(path, 7) if len(calls) == 1 else None
+
+    monkeypatch.setattr("qwen_tui.services.control.rotate", rotated_once)
+    for _ in range(2):
+        await supervisor._control.maintain()
+    record = RunStore(paths).latest()
+    assert record is not None
+    assert record.archived_lines == 7
+    # The boot always stays readable in place.
+    assert min(calls) >= (record.ready_log_bytes or 0)

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from qwen_tui.services.history import Durations
-from qwen_tui.services.watchdog import Sample, StuckDetector
+from qwen_tui.services.history import Durations, History
+from qwen_tui.services.runs import RunStore
+from qwen_tui.services.watchdog import BootWatch, Sample, StuckDetector
+from support.supervise import fake_profile, fake_supervisor, free_port
+
+if TYPE_CHECKING:
+    from qwen_tui.services.paths import Paths
 
 BLANK = Sample(0.0, "load_weights", 100, 5 << 20, 1 << 30, 10 << 30, frozenset({1, 2}))
 MOVES: list[dict[str, Any]] = [
@@ -72,3 +78,28 @@ def test_without_a_gpu_the_rest_decides() -> None:
     detector = StuckDetector({}, least_s=10)
     after(detector, 0, gpu_bytes=None)
     assert after(detector, 11, gpu_bytes=None) is not None
+
+
+class NoGpu:
+    async def read(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("fault", ["hangs-at-load", "spins-at-load"])
+async def test_a_hanging_boot_is_said_even_if_a_core_spins(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr("qwen_tui.services.watchdog._EVERY_S", 0.05)
+    supervisor = fake_supervisor(paths)
+    await supervisor.start(fake_profile(port=free_port(), flags=("--fault", fault)))
+    watch = BootWatch(History(paths.state / "h"), NoGpu(), least_s=0.5)
+    record = RunStore(paths).latest()
+    assert record is not None
+    text = None
+    async with asyncio.timeout(15):
+        while text is None:
+            phase = (await supervisor.snapshot()).phase
+            text = await watch.look(record, phase)
+            await asyncio.sleep(0.05)
+    assert "Stuck in load_weights" in str(text)
+    await supervisor.stop(timeout_s=5)

@@ -48,6 +48,9 @@ def main() -> int:
     say("Load weight begin. avail mem=30.77 GB")
     if fault == "hangs-at-load":
         time.sleep(600)
+    if fault == "spins-at-load":
+        while True:
+            pass
     if fault == "killed-at-load":
         os.kill(os.getpid(), signal.SIGKILL)
     if fault == "oom-at-load":

@@ -36,7 +36,16 @@ def run(args: argparse.Namespace) -> int:
     from qwen_tui.services.supervisor import ServerSupervisor
 
     supervisor = ServerSupervisor(Paths.default())
-    result = asyncio.run(supervisor.stop(timeout_s=args.timeout, on_change=_Teller()))
+    try:
+        result = asyncio.run(supervisor.stop(timeout_s=args.timeout, on_change=_Teller()))
+    except KeyboardInterrupt:
+        say(
+            t(
+                "Interrupted: the server has its signal and ends when its requests are done. "
+                "To wait for it again, or to kill it after a limit: qwen-tui down"
+            )
+        )
+        return 130
     if args.json:
         print_json({"schema": SCHEMA, **result.as_json()})
     else:

@@ -75,7 +75,11 @@ def run(args: argparse.Namespace) -> int:
 
     paths = Paths.default()
     supervisor = ServerSupervisor(paths)
-    last = asyncio.run(_swap(supervisor, load_profiles(paths.profiles), args))
+    try:
+        last = asyncio.run(_swap(supervisor, load_profiles(paths.profiles), args))
+    except KeyboardInterrupt:
+        say(t("Left in the middle of a swap. What runs now: qwen-tui status"))
+        return 130
     if last is None:
         say(t("Nothing was changed."))
         return 0 if args.dry_run else 1

@@ -165,6 +165,16 @@ async def _boot(
     record = supervisor.record
     for warning in () if record is None else record.warnings:
         say(t("! {warning}", warning=warning))
+    predicted = None if record is None else record.prediction.get("kv_tokens")
+    if record is not None and predicted is not None:
+        say(
+            t(
+                "Predicted: KV pool {kv:,} tokens ({low:,} to {high:,}).",
+                kv=predicted,
+                low=record.prediction.get("kv_tokens_low") or predicted,
+                high=record.prediction.get("kv_tokens_high") or predicted,
+            )
+        )
     if started.eta_s is not None:
         say(t("Earlier boots took about {seconds:.0f} s.", seconds=started.eta_s))
     if profile.simulated:
