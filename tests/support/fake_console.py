@@ -24,11 +24,13 @@ from qwen_tui_profiles.findings import Clamp, Evidence, Finding
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
 from qwen_tui_profiles.text import t
 from support.fake_desks import FakeFiles, FakeHistory, FakePlans
+from support.fake_models import FakeModels
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
+    from qwen_tui.services.model_desk import ModelDesk
 
 NOW = 1_764_421_327.0
 GIB = 1024**3
@@ -67,7 +69,11 @@ def profile(
         mode=mode,
         argv=argv,
         pair=pair,
-        model=ModelRef(path=None if demo else "~/models/Qwen3.8-27B-INT4", served_name="qwen"),
+        model=ModelRef(
+            path=None if demo else "~/models/Qwen3.8-27B-INT4",
+            repo=None if demo else "RedHatAI/Qwen3.8-27B-INT4",
+            served_name="qwen",
+        ),
         needs_gpu=not demo,
     )
 
@@ -297,6 +303,8 @@ class FakeConsole:
         self.history: HistoryDesk = self.fake_history
         self.plans: PlanDesk = self.fake_plans
         self.files: ProfileDesk = self.fake_files
+        self.fake_models = FakeModels()
+        self.models: ModelDesk = self.fake_models
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
+    from qwen_tui.services.model_desk import ModelDesk
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
     from qwen_tui_diagnostics.result import CheckResult
@@ -91,6 +92,7 @@ class ConsoleServices(Protocol):
     history: HistoryDesk
     plans: PlanDesk
     files: ProfileDesk
+    models: ModelDesk
 
     async def settings(self) -> Settings:
         """Read the user's settings."""

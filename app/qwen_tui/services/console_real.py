@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
 from qwen_tui.services.console_lock import ConsoleLock
 from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
+from qwen_tui.services.model_desk import ModelDesk, RealModels
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.state import ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
@@ -47,6 +48,8 @@ __all__ = ["RealConsole"]
 _T = TypeVar("_T")
 
 LOOK_S = 0.5
+LOG_S = 0.5
+"""How often the log is looked at: each batch costs a layout and a paint of the log's panel."""
 LOCK_S = 1.0
 SEEN_LIMIT = 500
 """Acknowledged clamps that are remembered; the oldest are forgotten first."""
@@ -64,6 +67,7 @@ class RealConsole:
         self.history: HistoryDesk = RealHistory(paths)
         self.plans: PlanDesk = RealPlans(paths)
         self.files: ProfileDesk = RealProfiles(paths)
+        self.models: ModelDesk = RealModels(paths)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
@@ -204,7 +208,7 @@ class RealConsole:
     async def log(self, path: Path) -> AsyncIterator[LogChunk]:
         """Follow the engine's log."""
         module = await _module("qwen_tui.services.logtail")
-        async for batch in module.LogTail(path).batches():
+        async for batch in module.LogTail(path, interval_s=LOG_S).batches():
             yield LogChunk(batch.lines, batch.dropped, batch.restart)
 
     async def gpus(self) -> AsyncIterator[GpuView]:

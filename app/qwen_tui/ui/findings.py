@@ -14,7 +14,7 @@ from qwen_tui_profiles.text import tr
 if TYPE_CHECKING:
     from qwen_tui_profiles.findings import Finding
 
-__all__ = ["finding_lines"]
+__all__ = ["STYLES", "finding_lines"]
 
 STYLES = {
     Severity.ERROR: "bold $error",

@@ -45,6 +45,9 @@ PLACES: tuple[PlaceRow, ...] = (
         "doctor", "2", t("Doctor"), t("Checks of this machine."), "doctor", "DoctorScreen", "d"
     ),
     PlaceRow(
+        "models", "3", t("Models"), t("Download, verify, look inside."), "models", "ModelsScreen"
+    ),
+    PlaceRow(
         "profiles",
         "4",
         t("Profiles"),
