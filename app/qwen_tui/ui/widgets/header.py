@@ -178,8 +178,11 @@ class Notice(Widget):
             getattr(old, name) is not getattr(new, name)
             for name in ("server", "busy", "said", "selected_why", "controls", "controller")
         ):
-            self.set_class(bool(notice_line(new).plain), "-shown")
-            self.refresh(layout=True)
+            shown = bool(notice_line(new).plain)
+            changed = shown != self.has_class("-shown")
+            self.set_class(shown, "-shown")
+            if shown:
+                self.refresh(layout=changed)
 
     def render(self) -> Content:
         """Return the line."""

@@ -39,6 +39,8 @@ class Panel(Widget):
     """
 
     view: var[View] = var(View, init=False)
+    _drawn: tuple[Content, ...] = ()
+    """Titles and lines as they were drawn last."""
 
     def lines(self, width: int, height: int) -> list[Content]:
         """Return what the panel shows; ``height`` is 0 while the panel's height is not known."""
@@ -58,11 +60,18 @@ class Panel(Widget):
             self.redraw()
 
     def redraw(self) -> None:
-        """Draw again; lay out again only where the height follows the content."""
-        title, subtitle = self.titles()
-        self.border_title = Content.assemble(title)
-        self.border_subtitle = Content.assemble(subtitle)
-        self.refresh(layout=bool(self.styles.auto_dimensions))
+        """Draw again what has changed; lay out again only where the height follows the content."""
+        title, subtitle = (Content.assemble(part) for part in self.titles())
+        # All lines, not only those that fit: the panel may have to grow for them.
+        drawn = (title, subtitle, *self.lines(self.content_size.width, 0))
+        before, self._drawn = self._drawn, drawn
+        if len(before) == len(drawn) and all(map(Content.is_same, before, drawn)):
+            return
+        self.border_title = title
+        self.border_subtitle = subtitle
+        # A panel that is not laid out yet cannot tell its height from its lines.
+        taller = len(before) != len(drawn) or not self.content_size.height
+        self.refresh(layout=bool(self.styles.auto_dimensions) and taller)
 
     def on_mount(self) -> None:
         """Draw for the first time."""
