@@ -187,6 +187,8 @@ def test_unread_lines_are_ready_to_become_fixtures(
     assert capsys.readouterr().out == "[2026-11-29 14:00:01] A new line of a new release: 7\n"
     doc = document(capsys, str(log))
     assert (doc["unread_lines"], doc["coverage"]) == (1, 0.5)
+    unread = document(capsys, str(log), "--unread")["unread"]
+    assert unread == [{"line": 2, "text": "[2026-11-29 14:00:01] A new line of a new release: 7"}]
 
 
 # --- follow ---------------------------------------------------------------------------------

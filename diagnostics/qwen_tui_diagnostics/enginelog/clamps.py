@@ -218,9 +218,10 @@ def _context(boot: Boot, out: Changes) -> None:
     out.add(
         "--context-length", asked, usable, "KV pool",
         t("The declared context is {declared} tokens and the KV pool holds {pool}: a longer "
-          "request is refused.", declared=declared, pool=tokens.value if tokens else None),
+          "request is refused.", declared=f"{declared:,}",
+          pool=f"{tokens.value:,}" if tokens is not None else "—"),
         t("Tell clients {usable}, or enlarge the KV pool (8-bit KV cache, fewer state slots, a "
-          "larger static share).", usable=usable),
+          "larger static share).", usable=f"{usable:,}"),
         line,
         clamp=asked is not None,
     )  # fmt: skip

@@ -10,6 +10,7 @@ E = "sglang"
 
 # (needle at the start of the message, what it says, phase or None, boot only)
 _KNOWN: tuple[tuple[str, str, str | None, bool], ...] = (
+    ("SIMULATED ENGINE", "qwen-tui's own simulated engine", None, True),
     ("Fail to set RLIMIT_NOFILE", "open-file limit stays as it is", None, True),
     ("Using default HuggingFace chat template", "chat template", None, True),
     ("Using default chat sampling params", "sampling defaults of the checkpoint", None, True),

@@ -62,13 +62,16 @@ def run(args: argparse.Namespace) -> int:
             reader.feed(data)
     reader.finish()
     report = _chosen(reader, args.boot)
-    if args.unread:
+    if args.unread and not args.json:
         for _, line in report.unread[:_UNREAD_SHOWN]:
             print(line)
     elif args.boots:
         _print_boots(reader, as_json=args.json)
     elif args.json:
-        print(json.dumps(_document(reader, report), ensure_ascii=False, indent=1))
+        document = _document(reader, report)
+        if args.unread:
+            document["unread"] = [{"line": n, "text": text} for n, text in report.unread]
+        print(json.dumps(document, ensure_ascii=False, indent=1))
     else:
         _print_text(reader, report)
     return _code(report)
