@@ -258,6 +258,22 @@ async def test_a_launcher_killed_between_fork_and_record_loses_nothing(paths: Pa
     assert not processes_of(paths)
 
 
+async def test_both_records_damaged_and_the_server_is_still_found(paths: Paths) -> None:
+    port = free_port()
+    supervisor = fake_supervisor(paths)
+    started = await supervisor.start(fake_profile(port=port, flags=("--api-key", "k-123456")))
+    assert (await supervisor.wait_ready()).ready
+    (run,) = RunStore(paths).ids()
+    for name in ("run.json", "launch.json"):
+        (paths.runs / run / name).write_bytes(b'{"schema": "qwen-tui.run/1", "id"')
+    found = await fake_supervisor(paths).wait_ready()
+    assert (found.pid, found.ready) == (started.pid, True)
+    assert found.url == f"http://127.0.0.1:{port}"
+    assert "k-123456" not in (paths.runs / run / "run.json").read_text()
+    assert (await fake_supervisor(paths).stop()).how is StopHow.DRAINED
+    assert not processes_of(paths)
+
+
 async def test_a_launch_broken_off_before_the_spawn_is_said(paths: Paths) -> None:
     await up(paths, "--fault", "dies-silently")
     store = RunStore(paths)

@@ -198,7 +198,7 @@ class SystemKiller:
                 and entry.group == group
                 and group != os.getpgrp()
             ):
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGKILL)
                     return True
         return False

@@ -16,24 +16,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import secrets
 import shutil
 import time
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from qwen_tui.services.paths import write_private
-from qwen_tui.services.process import ProcessId, find_run, identify
+from qwen_tui.services.process import (
+    ProcessId,
+    boot_id,
+    find_run,
+    identify,
+    seconds_since_boot,
+)
 from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import IllegalStepError, ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.foreign import redact_argv
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from qwen_tui.services.paths import Paths
 
@@ -190,7 +198,7 @@ class RunStore:
             os.close(handle)
 
     def load(self, run: str) -> RunRecord | None:
-        """Read one run; ``None`` when neither of its files can be read.
+        """Read one run; ``None`` when nothing of it can be read and nothing of it runs.
 
         A record without a process (its launcher died between fork and record, or ``run.json`` is
         damaged) is completed with the process that carries the id of the run, if there is one.
@@ -198,7 +206,7 @@ class RunStore:
         if run in self._unsaved:
             return self._unsaved[run]
         folder = self.folder / run
-        record = _parse(folder / "run.json") or _parse(folder / "launch.json")
+        record = _parse(folder / "run.json") or _parse(folder / "launch.json") or _rebuild(folder)
         if record is not None and record.kind != "attach" and record.main is None and record.open:
             record = _find_process(record)
         return record
@@ -235,6 +243,39 @@ class RunStore:
         except OSError:
             return None
         return (found.st_mtime_ns, found.st_ino)
+
+
+def _rebuild(folder: Path) -> RunRecord | None:
+    """Make a record from a process that carries the run's id, when both files are damaged."""
+    for process in find_run(folder.name, 0.0):
+        with contextlib.suppress(OSError, ValueError):
+            if os.getsid(process.pid) != process.pid:
+                continue
+            raw = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+            argv = redact_argv([item.decode("utf-8", "replace") for item in raw if item])
+            flags = dict(itertools.pairwise(argv))
+            host, port = flags.get("--host", "127.0.0.1"), int(flags["--port"])
+            module = flags.get("-m", "")
+            return RunRecord(
+                id=folder.name,
+                kind="process",
+                profile="",
+                engine=next((e for e in ("vllm", "sglang") if module.startswith(e)), "demo"),
+                simulated=module.startswith("qwen_tui"),
+                url=f"http://{host}:{port}",
+                host=host,
+                port=port,
+                created=time.time() - (seconds_since_boot() - process.create_time),
+                created_boot_s=process.create_time,
+                boot=boot_id(),
+                launcher=None,
+                argv=argv,
+                pid=process.pid,
+                create_time=process.create_time,
+                session=process.pid,
+                log_path=str(folder / "engine.log"),
+            )
+    return None
 
 
 def _find_process(record: RunRecord) -> RunRecord:
@@ -284,6 +325,8 @@ def _try_lock(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return True  # a file system without locks: better without one than not at all
     return True
 
 
