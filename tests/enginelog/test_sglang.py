@@ -184,6 +184,30 @@ def test_context_larger_than_the_pool_in_words_of_0_5_23() -> None:
     assert report.clamps[0].evidence.line == 2
 
 
+def test_silent_changes_show_in_later_lines() -> None:
+    text = (
+        at("server_args={'chunked_prefill_size': 8192, 'max_mamba_cache_size': 16, "
+           "'kv_cache_dtype': 'fp8_e4m3', 'context_length': 65536, "
+           "'enable_hierarchical_cache': True, 'disable_radix_cache': False}")
+        + at("Mamba Cache is allocated. max_mamba_cache_size: 12, conv_state size: 0.13GB, "
+             "ssm_state size: 7.29GB ")
+        + at("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 840736, K size: 4.15 GB, V "
+             "size: 4.15 GB")
+        + at(SUMMARY.format(running=2))
+        + at("Tree cache initialized: source=default impl=ChunkCache hybrid_swa=False "
+             "hybrid_ssm=True hicache_attached=False")
+    )  # fmt: skip
+    report = read_text(text)
+    assert sorted(clamps(report)) == [
+        ("--chunked-prefill-size", 8192, 2048),
+        ("--context-length", 65536, 32768),
+        ("--enable-hierarchical-cache", True, False),
+        ("--kv-cache-dtype", "fp8_e4m3", "torch.bfloat16"),
+        ("--max-mamba-cache-size", 16, 12),
+    ]
+    assert adjusted(report)["--disable-radix-cache"] == (False, True)
+
+
 @pytest.mark.parametrize(
     ("text", "clamped"),
     [

@@ -221,6 +221,25 @@ def test_what_was_asked_makes_a_clamp() -> None:
     assert adjusted(report) == {"--enable-prefix-caching": (None, False)}
 
 
+def test_silent_changes_show_in_the_configuration_line() -> None:
+    config = CONFIG.replace("enable_prefix_caching=True", "enable_prefix_caching=False")
+    config = config.replace("max_seq_len=262144", "max_seq_len=131072")
+    text = api(f"non-default args: {ARGS}") + core(
+        f"Initializing a V1 LLM engine (v0.24.0) with config: {config}"
+    )
+    assert sorted(clamps(read_text(text))) == [
+        ("--enable-prefix-caching", True, False),
+        ("--max-model-len", 262144, 131072),
+    ]
+    same = api(f"non-default args: {ARGS}") + core(
+        f"Initializing a V1 LLM engine (v0.24.0) with config: {CONFIG}"
+    )
+    assert clamps(read_text(same)) == []
+    text = same.replace("speculative_config=SpeculativeConfig(method='mtp', model='/models/q', "
+                        "num_spec_tokens=3)", "speculative_config=None")  # fmt: skip
+    assert clamps(read_text(text)) == [("--speculative-config", "set", None)]
+
+
 def test_profiling_blocks_are_no_override() -> None:
     text = core("Overriding num_gpu_blocks=0 with num_gpu_blocks_override=512")
     assert read_text(text).adjustments == ()
@@ -245,7 +264,7 @@ FATALS: tuple[tuple[str, str, dict[str, object], str], ...] = (
     ("mamba_pool_too_small", "ValueError: max_num_seqs (256) exceeds available Mamba cache blocks "
      "(184). Each decode sequence requires one Mamba cache block, so CUDA graph capture cannot "
      "proceed. Please lower max_num_seqs to at most 184 or increase gpu_memory_utilization.",
-     {"max_running_requests_asked": 256, "mamba_slots": 184}, "Lower --max-num-seqs"),
+     {"max_num_seqs": 256, "mamba_slots": 184}, "Lower --max-num-seqs"),
     ("kernel_unsupported", "triton.runtime.errors.OutOfResources: out of resource: shared memory, "
      "Required: 147456, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
      {"smem_required": 147456, "smem_limit": 101376}, "No memory setting helps"),

@@ -104,6 +104,9 @@ class Boot:
     """Free memory along the boot on rank 0: (where, GiB, line)."""
     graphs_gib: float | None = None
     graph_line: LogLine | None = None
+    tree_line: LogLine | None = None
+    config_line: LogLine | None = None
+    """vLLM's line with the effective configuration."""
     memory_line: LogLine | None = None
     """vLLM's summary of all terms."""
     secrets: set[str] = field(default_factory=set)

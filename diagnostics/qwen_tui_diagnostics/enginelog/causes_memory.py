@@ -192,7 +192,7 @@ MEMORY_CAUSES: tuple[Cause, ...] = (
         ),
         phase="kv_pool",
         engine="vllm",
-        facts={"asked": "max_running_requests_asked", "blocks": "mamba_slots"},
+        facts={"asked": "max_num_seqs", "blocks": "mamba_slots"},
     ),
     cause(
         "mamba_slots_exhausted",

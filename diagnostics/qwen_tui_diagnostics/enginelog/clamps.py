@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.changes import ChangeKind, ChangeSeen
 from qwen_tui_diagnostics.enginelog.sglang_pools import MAMBA_REMEDY
+from qwen_tui_diagnostics.enginelog.silent import silent_sglang, silent_vllm
 from qwen_tui_profiles.findings import Clamp, Evidence
 from qwen_tui_profiles.foreign import REDACTED, redact
 from qwen_tui_profiles.text import t
@@ -84,11 +85,13 @@ def changes_of(boot: Boot) -> Changes:
     requested = boot.requested()
     if boot.printed_by == "vllm":
         _announced(boot, out, requested)
+        silent_vllm(boot, out, requested)
     else:
         _requests(boot, out, requested)
         _context(boot, out)
         _pool(boot, out, requested)
         _announced(boot, out, requested)
+        silent_sglang(boot, out, requested)
         if boot.asked_argv is not None:
             _resolved(boot, out, requested or {})
     return out

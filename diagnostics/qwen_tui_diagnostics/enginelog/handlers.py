@@ -114,6 +114,7 @@ def _engine_config(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> No
     _version(boot, fields, line)
     head, config, body = line.message.partition("with config: ")
     if config and head:
+        boot.config_line = boot.config_line or line
         boot.args.update(parse_repr(f"config({body},)", boot.secrets, bare_words=True))
 
 
@@ -250,6 +251,11 @@ def _graph(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> None:
         boot.graph_line = boot.graph_line or line
 
 
+def _tree_cache(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
+    if "impl=" in line.message:
+        boot.tree_line = line
+
+
 def _memory_summary(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
     if boot.memory_line is None or (line.first_rank and not boot.memory_line.first_rank):
         boot.memory_line = line
@@ -286,6 +292,7 @@ _HANDLERS: Mapping[str, Callable[[Boot, Mapping[str, Value], LogLine], None]] = 
     "pool_end": _pool_end,
     "graph": _graph,
     "memory_summary": _memory_summary,
+    "tree_cache": _tree_cache,
     "ready": _ready,
     "uvicorn_ready": _uvicorn_ready,
 }
