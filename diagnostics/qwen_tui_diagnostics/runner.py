@@ -165,7 +165,7 @@ def judge(check: Check, facts: Facts, target: Target) -> CheckResult:
         else:
             verdict = check.judge(facts, target)
     except MissingFact as missing:
-        verdict = _unknown(missing.path, missing.absence, required)
+        verdict = _unknown(check, missing.path, missing.absence, required=required)
     except Exception as error:  # noqa: BLE001 - the check runner's edge
         line = " ".join(str(error).split())[:200]
         verdict = Verdict(
@@ -187,7 +187,7 @@ def judge(check: Check, facts: Facts, target: Target) -> CheckResult:
     )
 
 
-def _unknown(path: str, absence: Absence, required: bool) -> Verdict:
+def _unknown(check: Check, path: str, absence: Absence, *, required: bool) -> Verdict:
     if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED} and absence.detail:
         observed = t("{why}", why=absence.detail)
     else:
@@ -201,9 +201,11 @@ def _unknown(path: str, absence: Absence, required: bool) -> Verdict:
         return Verdict(Status.SKIP, observed, reason=absence.reason)
     if absence.reason is SkipReason.TIMEOUT or absence.whole:
         # The source itself failed: nothing is known, and that is worse than one missing value.
-        return Verdict(Status.FAIL if required else Status.WARN, observed)
+        status = Status.FAIL if required else Status.WARN
+        return Verdict(status, t("{title} {observed}", title=check.title, observed=observed))
     if required:
-        return Verdict(Status.WARN, observed)
+        shown = t("{title} {observed}", title=check.title, observed=observed)
+        return Verdict(Status.WARN, shown)
     return Verdict(Status.SKIP, observed, reason=absence.reason)
 
 

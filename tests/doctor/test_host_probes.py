@@ -262,6 +262,15 @@ def test_absences_of_a_card_are_facts_with_reasons() -> None:
     assert found.values["gpu"]["devices"][1]["power_w"] == pytest.approx(79.068)
 
 
+def test_the_library_that_is_loaded_is_known_by_its_file(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        {"proc/self/maps": "7f00-7f01 r-xp 0 00:1 9 /usr/lib/wsl/lib/libnvidia-ml.so.580.95.05\n"},
+    )
+    assert gpu.loaded_library(Context(root=root)) == "580.95.05"
+    assert gpu.loaded_library(Context(root=tmp_path / "none")) is None
+
+
 SMI = """\
 0, NVIDIA GeForce RTX 5090, 580.95.05, 32607, 612, 31500, 12.0, 41.20, 38, [N/A]
 1, NVIDIA GB10, 580.95.05, [N/A], [Not Supported], [N/A], 12.1, ERR!, 41, Disabled

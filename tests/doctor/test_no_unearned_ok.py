@@ -48,6 +48,8 @@ STILL_PROVED: tuple[tuple[str, str, str], ...] = (
     ("driver.cuda_api", r"engine\.installs\.0\.torch(\.\w+)?", "the same"),
     ("driver.versions_match", r"driver\.library\.[\w-]+", "the other library is compared; without "
      "both the check is not OK"),
+    ("driver.versions_match", r"driver\.library|gpu(\.library_version)?", "the loaded library and "
+     "the installed ones stand in for each other"),
     ("driver.open_module", r"gpu(\..*)?", "the open module is right for every card"),
     ("gpu.vram_total", r"model(\..*)?", "the family is known from the profile's name too"),
     ("gpu.vram_free", r"model\.config(\.\w+)?", "the plan reads the whole document"),

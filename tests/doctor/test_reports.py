@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qwen_tui.cli.registry import COMMANDS
 from qwen_tui_diagnostics.bundle import SCHEMA, dump_bundle, read_bundle
 from qwen_tui_diagnostics.checks import CHECKS, GROUPS
 from qwen_tui_diagnostics.context import Context, Target, describe
@@ -22,7 +24,8 @@ from qwen_tui_diagnostics.report_markdown import markdown
 from qwen_tui_diagnostics.result import CheckResult, Report, Status
 from qwen_tui_diagnostics.runner import Run, judge, select
 from qwen_tui_profiles.errors import InputError
-from support.doctor_machines import TARGET_27B, absent_facts, changed, workstation
+from support.doctor_machines import TARGET_27B, absent_facts, changed, verdict, workstation
+from support.doctor_rows import ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -314,18 +317,24 @@ def test_variables_and_stale_caches_are_planned() -> None:
     assert plan_fixes(run_on(workstation())).empty
 
 
-def test_every_remedy_command_is_valid_shell(tmp_path: Path) -> None:
-    """Each is only parsed (`sh -n`), never run."""
-    import subprocess
-
-    from support.doctor_machines import verdict
-    from support.doctor_rows import ROWS
-
-    commands = set()
+def remedy_commands() -> set[str]:
+    """Return every command that any row's remedy proposes."""
+    commands: set[str] = set()
     for check_id, facts, target, _, _ in ROWS:
         result: CheckResult = verdict(check_id, facts, target)
         if result.remedy is not None:
             commands |= set(result.remedy.commands)
+    return commands
+
+
+def test_remedies_propose_commands_that_exist() -> None:
+    own = [c.split() for c in remedy_commands() if c.startswith("qwen-tui ")]
+    assert {words[1] for words in own} - {"verify"} <= set(COMMANDS)
+
+
+def test_every_remedy_command_is_valid_shell(tmp_path: Path) -> None:
+    """Each is only parsed (`sh -n`), never run."""
+    commands = remedy_commands()
     assert len(commands) > 60
     script = tmp_path / "commands.sh"
     script.write_text("\n".join(sorted(c.replace("…", "x") for c in commands)) + "\n")

@@ -135,6 +135,7 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
     """Return the facts of a desktop with an RTX 5090 and a complete SGLang 0.5.23."""
     gpu, _ = gpu_facts(card())
     config = json.loads((DATA / "config-27b.json").read_text())
+    gpu["library_version"] = "580.159.04"
     gpu["devices"][0]["processes"] = [
         {"pid": 4242, "kind": "graphics", "used_bytes": 90 * MIB, "name": "Xorg"}
     ]

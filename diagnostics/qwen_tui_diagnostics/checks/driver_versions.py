@@ -46,12 +46,18 @@ def not_wsl(facts: Facts, target: Target) -> Text | None:
 
 def _versions_match(facts: Facts, target: Target) -> Verdict:
     module = facts.text("driver.module_version")
-    libraries = facts.at("driver.library")
-    different = []
-    for name in libraries.names():
-        version = libraries.text(name)
-        if version_tuple(version) != version_tuple(module):
-            different.append(f"{name} {version}")
+    libraries: dict[str, str] = {}
+    if facts.has("gpu.library_version"):
+        # The one that was really loaded, wherever it lies.
+        libraries["libnvidia-ml"] = facts.text("gpu.library_version")
+    if not libraries or facts.has("driver.library"):
+        installed = facts.at("driver.library")
+        libraries |= {name: installed.text(name) for name in installed.names()}
+    different = [
+        f"{name} {version}"
+        for name, version in libraries.items()
+        if version_tuple(version) != version_tuple(module)
+    ]
     if different:
         return failed(
             t("kernel module {module}, but {libraries}", module=module,

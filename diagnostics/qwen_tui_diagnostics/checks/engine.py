@@ -14,6 +14,7 @@ from qwen_tui_diagnostics.check import (
     warned,
 )
 from qwen_tui_diagnostics.checks.engine_packages import PACKAGE_CHECKS, has_engine, is_judged
+from qwen_tui_diagnostics.checks.needs import install_commands
 from qwen_tui_diagnostics.checks.tables import FIRST_RELEASES, FLASHINFER_ZEROS
 from qwen_tui_diagnostics.checks.units import listed
 from qwen_tui_diagnostics.checks.variables import variable
@@ -56,7 +57,7 @@ def _found(facts: Facts, target: Target) -> Verdict:
             consequence=t("there is nothing to launch"),
             remedy=fix(
                 t("install it into an environment of its own, or name yours with --python"),
-                f"qwen-tui engine install {engine}",
+                *install_commands(engine),
             ),
         )
     lines = [_line(install) for install in installs]
@@ -98,7 +99,7 @@ def _version(facts: Facts, target: Target) -> Verdict:
                 *detail,
                 expected=t("{since} or newer for {model}", since=since, model=prefix),
                 consequence=t("the engine has no such model class"),
-                remedy=fix(t("install a newer release"), f"qwen-tui engine install {engine}"),
+                remedy=fix(t("install a newer release"), *install_commands(engine)),
             )
     wanted = target.engine_versions
     if is_source_build:
@@ -121,7 +122,7 @@ def _version(facts: Facts, target: Target) -> Verdict:
                 consequence=t("untested: flags and defaults may differ"),
                 remedy=fix(
                     t("install a release in that range"),
-                    f"qwen-tui engine install '{engine}{wanted}'",
+                    *install_commands(engine, wanted),
                 ),
             )
     return ok(shown, *detail)
@@ -160,7 +161,7 @@ def _model_type(facts: Facts, target: Target) -> Verdict:
     docs = "https://github.com/princeton-ddss/blackfish/issues/322"
     upgrade = fix(
         t("install a newer engine; its own pin brings the right Transformers"),
-        f"qwen-tui engine install {target.engine or 'sglang'}",
+        *install_commands(target.engine),
         docs=docs,
     )
     if in_engine and in_transformers:
@@ -297,7 +298,7 @@ def _flashinfer_floor(facts: Facts, target: Target) -> Verdict:
             consequence=t("one FP4 product on SM 12.0 is all zeros: wrong answers, no error"),
             remedy=fix(
                 t("upgrade the engine; its pin brings a newer one"),
-                f"qwen-tui engine install {target.engine or 'sglang'}",
+                *install_commands(target.engine),
                 docs="https://github.com/flashinfer-ai/flashinfer/issues/2577",
             ),
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.check import Check, failed, fix, not_applicable, ok, warned
 from qwen_tui_diagnostics.checks.devices import selected
+from qwen_tui_diagnostics.checks.needs import install_commands
 from qwen_tui_diagnostics.checks.tables import (
     FLASHINFER_STRICT_UNTIL,
     capability_row,
@@ -82,7 +83,7 @@ def _pins(facts: Facts, target: Target) -> Verdict:
             (broken if wanted.startswith("==") else loose).append(text)
     remedy = fix(
         t("reinstall the engine with its own pins, into a fresh environment"),
-        f"qwen-tui engine install {engine}=={install.text('version')}",
+        *install_commands(engine, f"=={install.text('version')}"),
     )
     if broken:
         return failed(
@@ -126,7 +127,7 @@ def _kernel_dup(facts: Facts, target: Target) -> Verdict:
             t("no kernel package"),
             expected=t("sglang-kernel"),
             consequence=t("SGLang stops when it imports its kernels"),
-            remedy=fix(t("reinstall the engine"), "qwen-tui engine install sglang"),
+            remedy=fix(t("reinstall the engine"), *install_commands("sglang")),
         )
     name = "sglang-kernel" if new else "sgl-kernel"
     return ok(t("{name} {version}", name=name, version=packages.text(name)))
@@ -192,7 +193,8 @@ def _torch_cuda(facts: Facts, target: Target) -> Verdict:
     torch = facts.at("engine.installs.0.torch")
     version = torch.text("version")
     reinstall = fix(
-        t("install the engine again from its CUDA route"), "qwen-tui engine install sglang"
+        t("install the engine again, with a torch that is built for CUDA"),
+        *install_commands(target.engine),
     )
     if not torch.has("cuda"):
         return failed(
@@ -213,7 +215,7 @@ def _torch_cuda(facts: Facts, target: Target) -> Verdict:
             consequence=t("no kernel image is available for execution on the device"),
             remedy=fix(
                 t("install an engine whose torch is built with CUDA 12.8 or newer (cu128, cu130)"),
-                "qwen-tui engine install sglang",
+                *install_commands(target.engine),
                 docs="https://github.com/pytorch/pytorch/issues/149845",
             ),
         )  # fmt: skip

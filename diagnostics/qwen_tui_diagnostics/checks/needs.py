@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
 
-__all__ = ["NEEDS", "Needs", "engine_cuda", "family_of", "needs_of"]
+__all__ = ["NEEDS", "Needs", "engine_cuda", "family_of", "install_commands", "needs_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +87,10 @@ def engine_cuda(facts: Facts, target: Target) -> tuple[tuple[int, ...], str] | N
     if row is not None and install.text("engine") == "sglang":
         return row.cuda, "release table"
     return None
+
+
+def install_commands(engine: str | None, version: str = "") -> tuple[str, str]:
+    """Return how to put an engine into an environment of its own, where it will be found."""
+    name = engine if engine in {"sglang", "vllm"} else "sglang"
+    package = f"'{name}{version}'" if version else name
+    return f"python3 -m venv ~/{name}-venv", f"~/{name}-venv/bin/python -m pip install {package}"

@@ -16,6 +16,7 @@ from qwen_tui_diagnostics.check import (
     with_gpu,
 )
 from qwen_tui_diagnostics.checks.limits import LIMIT_CHECKS
+from qwen_tui_diagnostics.checks.needs import install_commands
 from qwen_tui_diagnostics.checks.tables import SGLANG_PYTHON, VLLM_PYTHON, engine_row
 from qwen_tui_diagnostics.checks.units import dotted, listed
 from qwen_tui_profiles.text import t
@@ -84,7 +85,7 @@ def _engine_python(facts: Facts, target: Target) -> Verdict:
             consequence=t("its compiled parts have no build for this Python"),
             remedy=fix(
                 t("make an environment with a Python in that range"),
-                f"qwen-tui engine install {engine}",
+                *install_commands(engine),
             ),
         )
     return ok(shown)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.probes import nvidia_smi
+from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.probes.gpu_reading import process_json
 from qwen_tui_diagnostics.probes.meminfo import read_meminfo
 from qwen_tui_diagnostics.probes.nvml import Nvml, NvmlError
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CODE_NO_BINDING", "collect", "gather"]
 
+_LIBRARY = re.compile(r"/libnvidia-ml\.so\.(\d{3}\.\d+(?:\.\d+)?)\b")
 CODE_NO_BINDING = -1
 """Our own code: the Python binding is not installed."""
 
@@ -42,6 +45,7 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
     found.put("gpu.nvml_code", 0)
     found.put("gpu.source", "nvml")
     found.put_or("gpu.driver_version", system.driver_version)
+    found.put_or("gpu.library_version", loaded_library(context), detail="not in /proc/self/maps")
     found.put_or("gpu.cuda_version", None if not system.cuda_version else list(system.cuda_version))
     if any(reading.unified for reading in readings):
         # Engines ask CUDA for free memory, and on unified memory that is what is not even cached.
@@ -70,6 +74,12 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
         if all(pair is not None for pair in pairs):
             found.put("gpu.p2p", all(pairs))
     nvml.close()
+
+
+def loaded_library(context: Context) -> str | None:
+    """Return the version in the file name of the NVML library that this process has loaded."""
+    match = _LIBRARY.search(try_text(context.path("proc/self/maps")) or "")
+    return match[1] if match else None
 
 
 def _reason(reason: str) -> SkipReason:
