@@ -61,6 +61,7 @@ async def test_it_is_watched_and_never_touched(paths: Paths, stranger: tuple[int
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not accepts("127.0.0.1", port))
     assert (await other.snapshot(ask=True)).state is ServerState.UNREACHABLE
+    assert (await other.snapshot()).state is ServerState.UNREACHABLE
 
     assert (await other.forget()).state is ServerState.STOPPED
     assert (await fake_supervisor(paths).snapshot()).state is ServerState.STOPPED

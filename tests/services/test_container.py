@@ -133,6 +133,19 @@ async def test_a_killed_client_does_not_lose_the_container(paths: Paths, docker:
     assert not docker.pids()
 
 
+async def test_a_client_killed_during_the_boot_does_not_lose_it_either(
+    paths: Paths, docker: Docker
+) -> None:
+    boss = supervisor(paths)
+    started = await boss.start(profile(docker, "--load-s", "1"), force="fake flags")
+    assert wait_until(lambda: bool(docker.pids()))
+    os.kill(started.pid or 0, signal.SIGKILL)
+    ready = await supervisor(paths).wait_ready()
+    assert (ready.state, ready.ready) == (ServerState.RUNNING, True)
+    await supervisor(paths).stop()
+    assert not docker.pids()
+
+
 async def test_a_death_inside_has_its_cause(paths: Paths, docker: Docker) -> None:
     ended = await up(paths, docker, "--fault", "oom-at-load")
     assert ended.state is ServerState.FATAL
@@ -145,7 +158,7 @@ async def test_a_death_inside_has_its_cause(paths: Paths, docker: Docker) -> Non
 
 async def test_a_refusal_of_the_runtime_is_told_from_a_death(paths: Paths, docker: Docker) -> None:
     boss = supervisor(paths)
-    await boss.start(profile(docker, image="lmsysorg/sglang:missing"))
+    await boss.start(profile(docker, image="lmsysorg/sglang:missing"), force="no model")
     ended = await boss.wait_ready()
     assert ended.state is ServerState.FATAL
     assert "container runtime" in str(ended.message)

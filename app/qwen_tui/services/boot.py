@@ -79,20 +79,21 @@ class BootFollower:
         with ExitWatch(main) as watch:
             if not self._may_try(record):
                 young = time.monotonic() - self._began < _FAST_FOR_S
-                await watch.wait(_FAST_S if young else _SLOW_S)
+                await watch.pause(_FAST_S if young else _SLOW_S)
                 return None
             smoke = await self._smoke(record, api_key, watch)
             if smoke is None:
+                await watch.pause(_FAST_S)
                 return None
             if smoke.ok:
                 failure = await self._declared(record, api_key)
-                if await self._dying(watch) or await watch.wait(0.0):
+                if await self._dying(watch):
                     return None
                 if failure is None:
                     self._note_ready(record, smoke)
                 return failure
             if smoke.starting:
-                await watch.wait(_SLOW_S)
+                await watch.pause(_SLOW_S)
                 return None
             return await self._failed(smoke, watch)
 
@@ -115,6 +116,7 @@ class BootFollower:
         request = asyncio.create_task(
             self._http.smoke(record.url, engine=record.engine, api_key=api_key, timeout_s=_SMOKE_S)
         )
+        unwatched = await watch.wait(0.0)  # a container whose client is gone already
         try:
             while not request.done():
                 await asyncio.wait({request}, timeout=_SLOW_S)
@@ -124,7 +126,7 @@ class BootFollower:
                     if report is not None and report.fatal is not None and not request.done():
                         await watch.wait(_DYING_S)
                         break
-                if await watch.wait(0.0):
+                if not unwatched and await watch.wait(0.0):
                     break
             return request.result() if request.done() else None
         finally:

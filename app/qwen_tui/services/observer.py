@@ -67,6 +67,7 @@ class RunObserver:
         self._token: tuple[int, int] | None = None
         self._log: BootLog | None = None
         self._misses = 0
+        self._answered: bool | None = None
         self._usual: dict[str, Durations | None] = {}
         self._boot = boot_id()
 
@@ -103,6 +104,7 @@ class RunObserver:
             self._token = token
             if self._record is not None and self._record.id != previous:
                 self._misses = 0
+                self._answered = None
                 self._log = None
                 if self._record.log_path is not None:
                     path = Path(self._record.log_path)
@@ -179,6 +181,8 @@ class RunObserver:
                 last_line = _last_line(self._log.path)
         else:
             await self._read_on()
+        if ask:
+            await self._ask(record)
         seen = Observed(
             at=self._clock(),
             alive=running,
@@ -187,11 +191,7 @@ class RunObserver:
             exit_code=exit_code,
             report=None if self._log is None else self._log.report,
             last_line=last_line,
-            answers=await self._answers(record)
-            if ask
-            else None
-            if self._misses < _MISSES
-            else False,
+            answers=self._answered,
         )
         verdict = judge(record, seen)
         if verdict.ending is not None:
@@ -211,15 +211,18 @@ class RunObserver:
         spent = self._clock() - record.created
         return None if usual is None else max(usual.median_s - spent, 0.0)
 
-    async def _answers(self, record: RunRecord) -> bool | None:
+    async def _ask(self, record: RunRecord) -> None:
+        """Ask whether it answers; what was heard stays true until it is asked again."""
         if record.kind != "attach" and record.ready_at is None:
-            return None
+            return
         if await self._http.answers(record.url, timeout_s=_ANSWER_S):
             self._misses = 0
-            return True
+            self._answered = True
+            return
         self._misses += 1
         # Attached servers have nothing else that tells; a process of ours gets a second chance.
-        return False if record.kind == "attach" or self._misses >= _MISSES else None
+        if record.kind == "attach" or self._misses >= _MISSES:
+            self._answered = False
 
     def _snapshot(self, record: RunRecord, verdict: Verdict) -> ServerSnapshot:
         report = None if self._log is None else self._log.report

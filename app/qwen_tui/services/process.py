@@ -248,6 +248,16 @@ class ExitWatch:
             await asyncio.wait_for(self._ended.wait(), max(timeout_s, 0.0))
         return self._ended.is_set()
 
+    async def pause(self, seconds: float) -> None:
+        """Wait for the end, but never come back at once: for loops that look again anyway.
+
+        A container may live on when its client, which is what is watched, was killed.
+        """
+        if self._ended.is_set():
+            await asyncio.sleep(seconds)
+        else:
+            await self.wait(seconds)
+
     def _seen(self) -> None:
         if self._handle is not None:
             asyncio.get_running_loop().remove_reader(self._handle)

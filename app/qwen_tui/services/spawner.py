@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from qwen_tui.services.process import RUN_VARIABLE
 from qwen_tui_profiles.errors import LaunchError
 from qwen_tui_profiles.text import t
 
@@ -83,7 +84,9 @@ class SystemSpawner:
         goes to a file, since a pipe breaks when its reader dies.
         """
         program = Path(argv[0])
-        environment = {**os.environ, **env}
+        # What carries a run's id is ended with that run: nobody inherits one by accident.
+        inherited = {k: v for k, v in os.environ.items() if k != RUN_VARIABLE}
+        environment = {**inherited, **env}
         if program.is_absolute():
             # Just-in-time compilers look for `ninja` and `nvcc` of the engine's own environment.
             environment["PATH"] = f"{program.parent}{os.pathsep}{environment.get('PATH', '')}"

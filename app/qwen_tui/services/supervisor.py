@@ -145,7 +145,7 @@ class ServerSupervisor:
                 await asyncio.sleep(interval_s)
             else:
                 with ExitWatch(main) as exit_watch:
-                    await exit_watch.wait(interval_s)
+                    await exit_watch.pause(interval_s)
 
     async def start(
         self,
