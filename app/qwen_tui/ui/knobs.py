@@ -98,12 +98,19 @@ def changed_args(argv: Sequence[str], knobs: dict[str, str | None]) -> tuple[str
     for knob in KNOBS:
         if knob.flags and _value(argv, knob.flags) != knobs.get(knob.id):
             out = _set(out, knob.flags, knobs.get(knob.id))
+    before = {name: _value(argv, _flags_of(name)) for name in ("draft", "steps")}
+    if all(before[name] == knobs.get(name) for name in before):
+        return tuple(out)
     if knobs.get("draft") is None:
         for flag in DRAFT_FLAGS:
             out = _set(out, (flag,), None)
     else:
         out = _draft_defaults(out, knobs)
     return tuple(out)
+
+
+def _flags_of(knob: str) -> tuple[str, ...]:
+    return next(k.flags for k in KNOBS if k.id == knob)
 
 
 def _draft_defaults(argv: list[str], knobs: dict[str, str | None]) -> list[str]:

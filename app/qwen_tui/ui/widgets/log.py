@@ -57,8 +57,8 @@ class LogView(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "Up", show=False),
-        Binding("down,j", "scroll_down", "Down", show=False),
+        Binding("up", "scroll_up", "Up", show=False),
+        Binding("down", "scroll_down", "Down", show=False),
         Binding("left", "scroll_left", "Left", show=False),
         Binding("right", "scroll_right", "Right", show=False),
         Binding("pageup", "page_up", "Page up", show=False),
@@ -188,8 +188,25 @@ class LogView(ScrollView, can_focus=True):
         if len(self._rows) > KEPT:
             del self._rows[: len(self._rows) - KEPT]
         self._longest = max([self._longest, *(_width(line) for line in new)])
-        self.virtual_size = Size(self._longest, len(self._rows))
+        self._grow_to(Size(self._longest, len(self._rows)))
         self.refresh()
+
+    def _grow_to(self, size: Size) -> None:
+        """Change what can be scrolled through; lay out only when a scrollbar comes or goes.
+
+        A plain change of ``virtual_size`` lays out and paints the whole screen, and a log of a busy
+        server changes all the time.
+        """
+        room = self.container_size
+        tall, wide = size.height > room.height, size.width > room.width
+        if (tall, wide) != (self.show_vertical_scrollbar, self.show_horizontal_scrollbar):
+            self.virtual_size = size
+            return
+        self.set_reactive(ScrollView.virtual_size, size)
+        if tall:
+            self.vertical_scrollbar.window_virtual_size = size.height
+        if wide:
+            self.horizontal_scrollbar.window_virtual_size = size.width
 
     def _to_end(self) -> None:
         self.scroll_end(animate=False, immediate=True, x_axis=False)
