@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless it is asked for with ``-m slow``."""
-    if "slow" in (config.getoption("-m") or ""):
-        return
-    for item in items:
-        if "slow" in item.keywords and "download" in item.path.parts:
-            item.add_marker(pytest.mark.skip(reason="minutes long: run with -m slow"))
-
-
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
     files: dict[str, Any] = {

@@ -109,9 +109,7 @@ def processes_of(home: Path) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def real_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealEngine]:
-    if "sglang" not in str(request.config.option.markexpr):
-        pytest.skip("boots a real SGLang for minutes: run it with make test-real")
+def real_engine(tmp_path: Path) -> Iterator[RealEngine]:
     folder = Path(
         os.environ.get("QWEN_TUI_REAL_ENGINE", "~/.cache/qwen-tui-real-engine")
     ).expanduser()

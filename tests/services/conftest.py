@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the slow ones out unless they are asked for by marker."""
-    if not config.option.markexpr:
-        slow = [i for i in items if i.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [i for i in items if i not in slow]
-
-
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits that only matter with a real engine."""
