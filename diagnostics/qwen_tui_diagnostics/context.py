@@ -199,6 +199,8 @@ class Context:
     """Keep the raw outputs of tools, for a bundle."""
     cuda_probe: bool = False
     """Import torch in the engine's interpreter (seconds)."""
+    ask_engine: bool = False
+    """Let the engine's own parser read the command line (8 to 18 s)."""
     state_folder: str | None = None
     """Folder of our own state (run records, logs)."""
     cache_folder: str | None = None
@@ -231,6 +233,7 @@ class Context:
             "bench": self.bench,
             "raw": self.raw,
             "cuda_probe": self.cuda_probe,
+            "ask_engine": self.ask_engine,
             "state_folder": self.state_folder,
             "cache_folder": self.cache_folder,
             "configured": [list(pair) for pair in self.configured],

@@ -12,7 +12,8 @@ import pytest
 from qwen_tui_diagnostics.checks.engine_packages import arch_usable, requirement_of
 from qwen_tui_diagnostics.context import Context, Target
 from qwen_tui_diagnostics.facts import Gathered
-from qwen_tui_diagnostics.probes import engine, model_folder, torch_probe
+from qwen_tui_diagnostics.probes import ask_engine, engine, model_folder, torch_probe
+from qwen_tui_diagnostics.probes.ask_engine import PROBE_FLAG, complaint
 from qwen_tui_diagnostics.probes.dist_info import canonical, environment_of, read_distributions
 from qwen_tui_diagnostics.probes.engine_build import check_flags, torch_facts
 
@@ -270,6 +271,40 @@ def test_the_probe_is_off_unless_asked_for() -> None:
     found = Gathered()
     torch_probe.collect(Context(), found)
     assert found.absent["torch"].reason.value == "disabled"
+
+
+# --- the engine's own parser --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # As SGLang 0.5.23 ends (sglang serve: error: …), with noise before.
+        (f"UserWarning: x\nsglang serve: error: unrecognized arguments: {PROBE_FLAG}\n", ""),
+        (
+            f"sglang serve: error: unrecognized arguments: --bogus 1 {PROBE_FLAG}\n",
+            "unrecognized arguments: --bogus 1",
+        ),
+        (
+            "sglang serve: error: argument --kv-cache-dtype: invalid choice: 'fp9' (choose)\n",
+            "argument --kv-cache-dtype: invalid choice: 'fp9' (choose)",
+        ),
+        ("Traceback (most recent call last):\nImportError: libcudart.so.13\n", None),
+        ("", None),
+    ],
+)
+def test_what_the_parser_objects_to(text: str, expected: str | None) -> None:
+    assert complaint(text) == expected
+
+
+def test_an_engine_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
+    sglang(tmp_path / "env")
+    interpreter = tmp_path / "env/bin/python"
+    interpreter.write_text("#!/bin/sh\necho 'ImportError: no torch' >&2; exit 1\n")
+    found = Gathered()
+    target = Target(engine="sglang", interpreter=str(interpreter), argv=("--x",))
+    ask_engine.collect(Context(target=target, ask_engine=True, env=dict(os.environ)), found)
+    assert found.absent["asked"].detail == "ImportError: no torch"
 
 
 # --- the model's folder --------------------------------------------------------------------------

@@ -274,6 +274,7 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
             "version": "2.14.1+cu130", "import_s": 4.0, "available": True, "sum": 2048.0,
             "arch_flags": "sm_75 sm_80 sm_90 sm_100 sm_120 compute_120",
         },
+        "asked": {"complaint": ""},
         "hub": {
             "client_version": "1.17.0", "transfer_installed": False, "token_from": "none",
             "endpoint": "https://huggingface.co", "error": "", "redirect_error": "",

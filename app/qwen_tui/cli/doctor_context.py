@@ -72,6 +72,7 @@ def build_context(args: argparse.Namespace, paths: Paths) -> Context:
         bench=args.bench,
         raw=args.raw is not None,
         cuda_probe=args.cuda_probe,
+        ask_engine=args.ask_engine,
         state_folder=str(paths.state),
         cache_folder=str(paths.cache),
         terminal=_terminal(),

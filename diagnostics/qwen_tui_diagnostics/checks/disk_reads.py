@@ -279,6 +279,11 @@ def _how(sample: Facts, facts: Facts) -> list[Text]:
 
 _BENCH = ("bench", "model")
 
+
+def _reads_weights(target: Target) -> Text | None:
+    return t("no weights are read from disk") if target.simulated else None
+
+
 READ_CHECKS: tuple[Check, ...] = (
     Check(
         "disk.odirect", t("direct reads bypass the page cache"), _odirect, ("disk",),
@@ -301,13 +306,13 @@ READ_CHECKS: tuple[Check, ...] = (
     Check(
         "disk.seq", t("reading in order"), _sequential, _BENCH,
         t("loading time is the model's size over this rate, until the loader is the limit"),
-        explained_by=("disk.odirect",),
+        wanted=_reads_weights, explained_by=("disk.odirect",),
         evidence=("https://github.com/JustVugg/colibri/issues/1594",),
     ),
     Check(
         "disk.randread", t("random pages"), _random, _BENCH,
         t("a token that misses the caches reads 16.6 pages of the n-gram table"),
-        explained_by=("disk.odirect", "disk.io_uring"),
+        wanted=_reads_weights, explained_by=("disk.odirect", "disk.io_uring"),
         evidence=("https://github.com/0xBakeer/deepseek-v41-flash-spark/issues/2",),
     ),
 )  # fmt: skip

@@ -243,6 +243,18 @@ def _has_flags(target: Target) -> Text | None:
     return None if target.argv else t("the profile has no flags")
 
 
+def _asked(facts: Facts, target: Target) -> Verdict:
+    complaint = facts.text("asked.complaint")
+    if not complaint:
+        return ok(t("the engine's own parser accepts the command line"))
+    return failed(
+        t("the engine objects: {complaint}", complaint=complaint),
+        expected=t("a command line that the installed engine accepts"),
+        consequence=t("the engine ends at once with a usage error"),
+        remedy=fix(t("correct the profile"), f"qwen-tui profiles edit {target.profile or 'NAME'}"),
+    )
+
+
 def _environment(facts: Facts, target: Target) -> Verdict:
     values = {name: variable(facts, name) or "" for name, _ in _BEHAVIOUR}
     active = {name for name, value in values.items() if value.lower() not in {"", "0", "false"}}
@@ -336,6 +348,11 @@ CHECKS: tuple[Check, ...] = (
         "engine.flags", t("engine knows the flags"), _flags, ("engine",),
         t("the flags are read from the installed build's own files, without running it"),
         required=is_judged, wanted=_has_flags, explained_by=_EXPLAINED,
+    ),
+    Check(
+        "engine.asked", t("engine accepts the command line"), _asked, ("asked",),
+        t("the engine's own parser has the last word; it is asked without starting anything"),
+        wanted=_has_flags, explained_by=(*_EXPLAINED, "engine.flags"),
     ),
     Check(
         "engine.env", t("variables that change the engine"), _environment, ("env",),

@@ -43,6 +43,12 @@ def _no_cuda_probe(context: Context) -> Answer | None:
     return answer("torch", {}, {"torch": _absence(SkipReason.DISABLED, "needs --cuda-probe")})
 
 
+def _not_asked(context: Context) -> Answer | None:
+    if context.ask_engine:
+        return None
+    return answer("asked", {}, {"asked": _absence(SkipReason.DISABLED, "needs --ask-engine")})
+
+
 def _no_nvml(context: Context) -> Answer | None:
     """Without the driver's library there is nothing that a child could ask."""
     del context
@@ -97,6 +103,7 @@ COLLECTORS: tuple[Collector, ...] = (
     # The driver's library may block for ever on a lost card, or crash.
     Collector("gpu", "gpu", 12, child="gpu", known=_no_nvml),
     Collector("torch", "torch_probe", 65, child="torch", known=_no_cuda_probe),
+    Collector("asked", "ask_engine", 65, child="asked", known=_not_asked),
     # For --raw only; no judge reads it.
     Collector("raw", "raw", 45, child="raw"),
     # Alone and last: whatever else runs would show in the figures.

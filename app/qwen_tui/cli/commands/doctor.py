@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=tr(t("import torch in the engine's interpreter and compute on the GPU (seconds)")),
     )
     checks.add_argument(
+        "--ask-engine",
+        action="store_true",
+        help=tr(t("let the engine's own parser read the command line (up to 20 s)")),
+    )
+    checks.add_argument(
         "--online", action="store_true", help=tr(t("ask the Hub although nothing is to download"))
     )
     checks.add_argument(
