@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, Text]] = {
         "download",
         t("fetch a checkpoint with Xet off, resumable, every hash proven"),
     ),
+    "verify": ("verify", t("is a checkpoint whole, and will the engine read it as it is stored")),
     "lint": ("lint", t("what is known to go wrong with a launch command")),
     "history": ("history", t("earlier boots and swaps, one in detail, two compared")),
 }

@@ -1,0 +1,107 @@
+"""How a judged checkpoint looks on paper."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.checkpoint.report import Verdict
+from qwen_tui_profiles.findings import Severity
+from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qwen_tui_diagnostics.checkpoint.report import CheckpointFinding, VerifyReport
+
+__all__ = ["report_lines"]
+
+_WORDS = {Severity.ERROR: "ERROR", Severity.WARN: "WARN ", Severity.INFO: "INFO "}
+_VERDICTS = {
+    Verdict.OK: t("ok"),
+    Verdict.WARN: t("works, with warnings"),
+    Verdict.ERROR: t("do not launch"),
+    Verdict.UNKNOWN: t("not judged in full: unknown is not ok"),
+}
+_PARTS = {
+    "target": t("target"),
+    "embed": t("embedding"),
+    "lm_head": t("output head"),
+    "mtp": t("MTP head"),
+    "vision": t("vision tower"),
+    "ple": t("n-gram table"),
+    "other": t("other"),
+}
+
+
+def report_lines(report: VerifyReport) -> Iterator[str]:
+    """Yield findings worst first, the inventory, and the verdict last."""
+    for finding in report.findings:
+        yield from _finding_lines(finding)
+    inventory = report.inventory
+    if inventory.tensors:
+        yield tr(
+            t(
+                "{tensors} tensors, {gib} GiB in {shards} files; {quantization}",
+                tensors=f"{inventory.tensors:,}",
+                gib=f"{inventory.bytes / 2**30:.2f}",
+                shards=inventory.shards,
+                quantization=clean(report.quantization or "?"),
+            )
+        )
+        for part, size in inventory.by_part.items():
+            if size:
+                kinds = ", ".join(
+                    f"{dtype} {kind_size / 2**30:.3f}"
+                    for dtype, kind_size in sorted(
+                        inventory.dtypes.get(part, {}).items(), key=lambda item: -item[1]
+                    )[:4]
+                )
+                name = tr(_PARTS.get(part, t("other")))
+                yield f"  {name:<14} {size / 2**30:>9.3f} GiB   {kinds}"
+    judged = ", ".join(f"{name} {reach}" for name, reach in report.judged.as_json().items())
+    yield tr(t("Judged: {judged}", judged=judged))
+    assumed = report.assumed
+    how = t("stated") if assumed.stated else t("the newest known; name another with --engine")
+    yield tr(
+        t(
+            "{verdict} — for {engine} {version} ({how}), {speculation}, {ms} ms",
+            verdict=_VERDICTS[report.verdict],
+            engine=assumed.engine,
+            version=assumed.engine_version,
+            how=how,
+            speculation=t("with speculation") if assumed.speculative else t("without speculation"),
+            ms=f"{report.seconds * 1000:.0f}",
+        )
+    )
+
+
+def _finding_lines(finding: CheckpointFinding) -> Iterator[str]:
+    head = f"{tr(finding.title)}  [{finding.rule}]"
+    yield from _wrapped(head, f"{_WORDS[finding.severity]}    ")
+    if finding.detail is not None:
+        yield from _wrapped(tr(finding.detail), "         ")
+    if finding.detail is None or finding.evidence not in str(finding.detail):
+        yield from _wrapped(finding.evidence, "         > ")
+    if finding.files:
+        more = (
+            t(" and {count} more", count=len(finding.files) - 3) if len(finding.files) > 3 else ""
+        )
+        yield from _wrapped(", ".join(finding.files[:3]) + tr(more), "         > ")
+    yield from _wrapped(tr(finding.consequence), "         ")
+    if finding.remedy is not None:
+        yield from _wrapped(tr(finding.remedy), "         → ")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    width = min(shutil.get_terminal_size((100, 24)).columns, 110)
+    return textwrap.wrap(
+        text,
+        max(width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [indent.rstrip()]

@@ -1,0 +1,1 @@
+"""What an engine would build for each module, by quantization method, engine and version."""

@@ -1,0 +1,382 @@
+"""The model pass: the tensors that the architecture needs exist, with the right shape (rules M)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qwen_tui_diagnostics.checkpoint.layout import (
+    Experts,
+    Need,
+    mtp_needs,
+    text_needs,
+    vision_needs,
+)
+from qwen_tui_diagnostics.checkpoint.phrases import group_names, layer_spans
+from qwen_tui_diagnostics.checkpoint.storage import MAIN_SUFFIXES
+from qwen_tui_profiles.findings import Severity
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qwen_tui_diagnostics.checkpoint.architecture import Dims
+    from qwen_tui_diagnostics.checkpoint.collect import Findings
+    from qwen_tui_diagnostics.checkpoint.configs import Configs
+    from qwen_tui_diagnostics.checkpoint.report import Assumed
+    from qwen_tui_diagnostics.checkpoint.stock import Stock
+
+__all__ = ["ModelPass", "check_model"]
+
+_COMPANIONS = frozenset({"weight_scale", "weight_scale_2", "weight_scale_inv", "scales"})
+
+
+@dataclass(slots=True)
+class ModelPass:
+    """What the model pass hands on to the quantization pass."""
+
+    linear: dict[str, Need] = field(default_factory=dict)
+    """Canonical name of every matrix that may be quantized."""
+    experts: list[Experts] = field(default_factory=list)
+    usable: bool = True
+    """False when the tensors cannot be told apart at all (prefix, layers): nothing more is said."""
+    skipped_layers: set[int] = field(default_factory=set)
+    known: set[tuple[str, str]] = field(default_factory=set)
+    """(module, suffix) of every needed tensor."""
+
+
+def check_model(
+    stock: Stock, dims: Dims, configs: Configs, found: Findings, assumed: Assumed, *, whole: bool
+) -> ModelPass:
+    """Compare tensors and config.
+
+    Args:
+        stock: The loaded tensors.
+        dims: Dimensions from the config.
+        configs: The config, for the architecture.
+        found: Where broken rules are recorded.
+        assumed: What the checkpoint is judged for.
+        whole: Every file could be read; absent tensors are reported only then.
+    """
+    result = ModelPass()
+    _check_prefixes(stock, configs, found, assumed, result)
+    _check_fused_names(stock, found)
+    if result.usable:
+        _check_layers(stock, dims, found, result, whole=whole)
+    _collect(dims, configs, result)
+    if not result.usable:
+        return result
+    fused = found.has("M08")
+    missing, shapes = _compare(stock, dims, configs, result, fused=fused)
+    if missing and whole:
+        _say_missing(missing, found)
+    if shapes:
+        _say_shapes(shapes, found)
+    _check_head(stock, dims, found, whole=whole)
+    _check_mtp(stock, dims, configs, found, assumed, whole=whole)
+    _check_vision(stock, dims, found, assumed, whole=whole)
+    return result
+
+
+def _check_prefixes(
+    stock: Stock, configs: Configs, found: Findings, assumed: Assumed, result: ModelPass
+) -> None:
+    used = {prefix: keys for prefix, keys in stock.prefixes.items() if prefix}
+    wrapped = configs.row is not None and configs.row.wrapped
+    loads = {"model.language_model.", "model."} if wrapped else {"model."}
+    if assumed.engine == "vllm":
+        loads = {"model.language_model.", "model.", "language_model.model."}
+    foreign = {prefix: keys for prefix, keys in used.items() if prefix not in loads}
+    bare = stock.prefixes.get("", [])
+    if bare and not used:
+        foreign[""] = bare
+    if foreign:
+        keys = [key for group in foreign.values() for key in group]
+        found.add(
+            "M07",
+            evidence=f"{configs.architecture}: {keys[0]}",
+            detail=t(
+                "{architecture} loads keys that begin with {prefixes}.",
+                architecture=configs.architecture or "?",
+                prefixes=", ".join(sorted(loads)),
+            ),
+            tensors=keys,
+            count=len(keys),
+        )
+        result.usable = False
+    elif len(used) > 1:
+        rare = min(used.values(), key=len)
+        found.add(
+            "M07",
+            evidence=" + ".join(sorted(used)),
+            detail=t("Two prefixes are mixed in one checkpoint."),
+            tensors=rare,
+            count=len(rare),
+        )
+
+
+def _check_fused_names(stock: Stock, found: Findings) -> None:
+    names = [
+        stored.key
+        for module, parts in stock.modules.items()
+        if module.endswith((".in_proj_qkvz", ".in_proj_ba"))
+        for stored in parts.values()
+    ]
+    if names:
+        found.add("M08", evidence=names[0], tensors=names, count=len(names))
+
+
+def _layers_stored(stock: Stock) -> dict[int, set[str]]:
+    """Return the kinds of layer that the tensors of each layer number belong to."""
+    layers: dict[int, set[str]] = {}
+    for module in (*stock.modules, *stock.experts):
+        if not module.startswith("layers."):
+            continue
+        number, _, rest = module[7:].partition(".")
+        if number.isascii() and number.isdigit() and len(number) < 7:
+            kinds = layers.setdefault(int(number), set())
+            if rest.startswith("linear_attn"):
+                kinds.add("linear_attention")
+            elif rest.startswith("self_attn"):
+                kinds.add("full_attention")
+    return layers
+
+
+def _check_layers(
+    stock: Stock, dims: Dims, found: Findings, result: ModelPass, *, whole: bool
+) -> None:
+    stored = _layers_stored(stock)
+    if dims.layers is None:
+        return
+    if dims.kinds and len(dims.kinds) != dims.layers:
+        found.add(
+            "M04",
+            evidence=f"num_hidden_layers {dims.layers}, layer_types {len(dims.kinds)}",
+            detail=t("layer_types has another length than num_hidden_layers."),
+            count=1,
+            files=["config.json"],
+        )
+        result.skipped_layers.update(range(dims.layers))
+        return
+    beyond = sorted(number for number in stored if number >= dims.layers)
+    absent = [number for number in range(dims.layers) if number not in stored] if whole else []
+    other = [
+        number
+        for number, kinds in sorted(stored.items())
+        if number < len(dims.kinds) and kinds and dims.kinds[number] not in kinds
+    ]
+    result.skipped_layers.update(absent, other)
+    for numbers, what in (
+        (beyond, t("stored, but config.json has {count} layers", count=dims.layers)),
+        (absent, t("declared, but no tensor of them is stored")),
+        (other, t("linear and full attention are swapped against layer_types")),
+    ):
+        if numbers:
+            found.add(
+                "M04",
+                evidence=f"layers.{layer_spans(numbers)}",
+                detail=t("Layers {layers}: {what}.", layers=layer_spans(numbers), what=what),
+                count=len(numbers),
+            )
+
+
+def _collect(dims: Dims, configs: Configs, result: ModelPass) -> None:
+    """List the matrices that may be quantized, for the quantization pass."""
+    row = configs.row
+    if row is None:
+        return
+    for layer in range(dims.layers or 0):
+        if layer not in result.skipped_layers:
+            _sort_in(text_needs(row, dims, layer), result)
+    if dims.mtp_layers:
+        _sort_in(mtp_needs(row, dims), result)
+    result.linear["lm_head"] = Need("lm_head", "weight", (dims.vocab, dims.hidden), linear=True)
+
+
+def _sort_in(needs: Iterable[Need | Experts], result: ModelPass) -> None:
+    for need in needs:
+        if isinstance(need, Experts):
+            result.experts.append(need)
+        elif need.linear:
+            result.linear[need.module] = need
+        result.known.add((need.module, "" if isinstance(need, Experts) else need.suffix))
+
+
+def _compare(
+    stock: Stock, dims: Dims, configs: Configs, result: ModelPass, *, fused: bool
+) -> tuple[list[Need | Experts], list[tuple[str, Need, tuple[int, ...]]]]:
+    """Return what the target lacks and what has another shape (plain tensors only)."""
+    row = configs.row
+    if row is None:
+        return [], []
+    needs: list[Need | Experts] = [
+        Need("embed_tokens", "weight", (dims.vocab, dims.hidden)),
+    ]
+    if row.flash:
+        needs += [
+            Need("hyper_connection_mixer", name, None, loose=True)
+            for name in ("hc_norm", "input_mix_weight_down", "input_mix_weight_up")
+        ]
+    else:
+        needs.append(Need("norm", "weight", (dims.hidden,)))
+    for layer in range(dims.layers or 0):
+        if layer not in result.skipped_layers:
+            needs += text_needs(row, dims, layer)
+    if fused:
+        needs = [need for need in needs if ".linear_attn.in_proj_" not in need.module]
+    missing: list[Need | Experts] = [need for need in needs if not is_stored(stock, need)]
+    shapes = wrong_shapes(stock, needs)
+    if not dims.tied:
+        shapes += wrong_shapes(stock, [Need("lm_head", "weight", (dims.vocab, dims.hidden))])
+    shapes += wrong_shapes(stock, mtp_needs(row, dims))
+    shapes += wrong_shapes(stock, vision_needs(dims))
+    return missing, shapes
+
+
+def is_stored(stock: Stock, need: Need | Experts) -> bool:
+    """Whether a needed tensor is there, in any storage form."""
+    if isinstance(need, Experts):
+        return need.module in stock.experts or any(
+            suffix.startswith(("gate_up_proj", "down_proj"))
+            for suffix in stock.modules.get(need.module, ())
+        )
+    parts = stock.modules.get(need.module)
+    if need.loose:
+        return f"{need.module}.{need.suffix}" in stock.modules or any(
+            suffix.startswith(need.suffix) for suffix in parts or ()
+        )
+    if parts is None:
+        return False
+    if need.suffix in parts:
+        return True
+    # Another storage form: its main tensor counts, whatever the config says about it.
+    return need.suffix == "weight" and any(suffix in parts for suffix in MAIN_SUFFIXES)
+
+
+def wrong_shapes(
+    stock: Stock, needs: Iterable[Need | Experts]
+) -> list[tuple[str, Need, tuple[int, ...]]]:
+    """Return plain tensors with another shape than the config gives them."""
+    wrong = []
+    for need in needs:
+        if isinstance(need, Experts) or need.shape is None:
+            continue
+        stored = stock.tensor(need.module, need.suffix)
+        if stored is None:
+            continue
+        parts = stock.modules[need.module]
+        dtype, shape = stored.entry.dtype, stored.entry.shape
+        if need.suffix == "weight" and not _COMPANIONS.isdisjoint(parts) and dtype in {"U8", "U32"}:
+            continue
+        if dtype == "U8" or "weight.absmax" in parts:
+            continue
+        fits = len(shape) == len(need.shape) and all(
+            want is None or want == have for want, have in zip(need.shape, shape, strict=True)
+        )
+        if not fits:
+            wrong.append((stored.key, need, shape))
+    return wrong
+
+
+def _say_missing(missing: list[Need | Experts], found: Findings) -> None:
+    names = [
+        f"{need.module}.*" if isinstance(need, Experts) else f"{need.module}.{need.suffix}"
+        for need in missing
+    ]
+    found.add(
+        "M03",
+        evidence="; ".join(group_names(names)[:6]),
+        detail=t("Missing: {names}.", names="; ".join(group_names(names)[:6])),
+        tensors=names,
+        count=len(names),
+    )
+
+
+def _say_shapes(shapes: list[tuple[str, Need, tuple[int, ...]]], found: Findings) -> None:
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for _, need, have in shapes:
+        name = f"{need.module}.{need.suffix}"
+        wanted = ", ".join("?" if d is None else str(d) for d in need.shape or ())
+        groups.setdefault((f"config [{wanted}]", have), []).append(name)
+    lines = [
+        f"{', '.join(group_names(names)[:2])}: file {list(have)}, {wanted}"
+        for (wanted, have), names in groups.items()
+    ]
+    found.add(
+        "M05",
+        evidence="; ".join(lines[:4]),
+        detail=t("{lines}", lines="; ".join(lines[:4])),
+        tensors=[key for key, _, _ in shapes],
+        count=len(shapes),
+    )
+
+
+def _check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> None:
+    head = stock.modules.get("lm_head")
+    if head:
+        key = next(iter(head.values())).key
+        if dims.tied and "embed_tokens" not in stock.modules and whole:
+            found.add("M06", evidence=f"tie_word_embeddings true, {key} stored, no embedding")
+        elif dims.tied:
+            found.add(
+                "M06",
+                severity=Severity.WARN,
+                evidence=f"tie_word_embeddings true, {key} stored",
+                consequence=t("The stored head is ignored; the embedding serves as head."),
+                tensors=[key],
+            )
+    elif not dims.tied and whole:
+        found.add("M06", evidence="tie_word_embeddings false, no lm_head stored")
+
+
+def _check_mtp(
+    stock: Stock, dims: Dims, configs: Configs, found: Findings, assumed: Assumed, *, whole: bool
+) -> None:
+    stored = [key for parts in (stock.modules, stock.experts) for key in parts
+              if key.startswith("mtp.")]  # fmt: skip
+    if not dims.mtp_layers:
+        if stored:
+            found.add("M10", evidence=stored[0], count=len(stored))
+        return
+    if not whole or configs.row is None:
+        return
+    missing = [need for need in mtp_needs(configs.row, dims) if not is_stored(stock, need)]
+    if not missing:
+        return
+    names = [
+        f"{need.module}.*" if isinstance(need, Experts) else f"{need.module}.{need.suffix}"
+        for need in missing
+    ]
+    found.add(
+        "M09",
+        severity=Severity.ERROR if assumed.speculative else Severity.WARN,
+        evidence=f"mtp_num_hidden_layers {dims.mtp_layers}, "
+        + (f"missing {', '.join(names[:3])}" if stored else "no mtp.* tensors"),
+        detail=t("{missing} tensors of the head are missing.", missing=len(names))
+        if stored
+        else t("No tensor of the head is stored: the quantizer lost it."),
+        tensors=names,
+        count=len(names),
+    )
+
+
+def _check_vision(
+    stock: Stock, dims: Dims, found: Findings, assumed: Assumed, *, whole: bool
+) -> None:
+    if dims.vision is None or not whole:
+        return
+    needs = list(vision_needs(dims))
+    any_stored = any(module.startswith("visual.") for module in stock.modules)
+    missing = [need for need in needs if not is_stored(stock, need)]
+    if any_stored and not missing:
+        return
+    if not any_stored and not needs and stock.inventory.tensors_by_part.get("vision"):
+        return
+    names = [f"visual.{n.module.removeprefix('visual.')}.{n.suffix}" for n in missing]
+    found.add(
+        "M11",
+        severity=Severity.WARN if assumed.language_only else Severity.ERROR,
+        evidence="vision_config, no visual.* tensors" if not any_stored else ", ".join(names[:3]),
+        tensors=names,
+        count=len(names) or 1,
+    )
