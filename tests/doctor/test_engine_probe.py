@@ -174,6 +174,15 @@ def test_the_command_on_path_leads_to_its_interpreter(tmp_path: Path) -> None:
     assert install["origin"] == "sglang on PATH"
 
 
+def test_pythonpath_comes_first_as_it_does_for_the_launch(tmp_path: Path) -> None:
+    sglang(tmp_path / "env", "0.5.23")
+    distribution(tmp_path / "site", "sglang", "0.5.17")
+    target = Target(engine="sglang", interpreter=str(tmp_path / "env"))
+    env = {"PATH": "/nonexistent", "PYTHONPATH": f"/gone:{tmp_path}/site"}
+    (install,) = collect(tmp_path, target, env=env).values["engine"]["installs"]
+    assert install["version"] == "0.5.17"
+
+
 def test_metadata_of_many_spellings(tmp_path: Path) -> None:
     site = venv(tmp_path / "v")
     distribution(site, "sglang-kernel", "0.4.10")

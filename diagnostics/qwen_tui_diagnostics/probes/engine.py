@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,14 +231,18 @@ def _folders(root: Path, pattern: str) -> list[Path]:
 
 def _environment(context: Context, interpreter: Path) -> Environment | None:
     environment = environment_of(interpreter)
-    if environment is not None and not environment.system_site:
-        return environment
-    answer = ask(context, interpreter)
-    if answer is None:
-        return environment
-    folders = tuple(Path(p) for p in answer["path"] if p and Path(p).is_dir())
-    version = answer["version"]
-    return Environment((int(version[0]), int(version[1])), folders)
+    if environment is None or environment.system_site:
+        answer = ask(context, interpreter)
+        if answer is not None:
+            folders = tuple(Path(p) for p in answer["path"] if p and Path(p).is_dir())
+            version = answer["version"]
+            environment = Environment((int(version[0]), int(version[1])), folders)
+    if environment is None:
+        return None
+    # A launch inherits PYTHONPATH, and what lies there is imported first.
+    entries = context.child_env.get("PYTHONPATH", "").split(os.pathsep)
+    first = tuple(Path(entry) for entry in entries if entry and Path(entry).is_dir())
+    return replace(environment, site_folders=(*first, *environment.site_folders))
 
 
 def ask(context: Context, interpreter: Path) -> dict[str, Any] | None:
