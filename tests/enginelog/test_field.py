@@ -191,6 +191,8 @@ def test_hybrid_pool_of_vllm_is_not_called_smaller_than_the_context() -> None:
     assert report.facts["kv_tokens"] == 129472
     assert report.facts["context_usable"] == 262144
     assert report.clamps == ()
+    mixed = read(load("field/gallery-single-lines.log"))  # lines of both engines
+    assert "--context-length" not in {c.arg for c in mixed.clamps}
 
 
 def test_weights_fill_the_share_is_answered_upwards() -> None:

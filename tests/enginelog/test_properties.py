@@ -186,7 +186,8 @@ def test_endless_line_does_not_fill_memory() -> None:
 _UNITS = (
     "x", "a.", "a ", "(", "[", "'", '"', "1", "Error: ", "a-", "a@", "\\", "{", "=", "a=", "|",
     "a |", "█ ", "\x1b[", "\x9b", "[2026-11-29 14:00:00] ", "server_args={'a': ", "Capture a ",
-    "pod/", "KV Cache is allocated ", "(a pid=1) ", "api_key=", "://a:b@", "ptxas ", "; ", " model  ",
+    "pod/", "KV Cache is allocated ", "(a pid=1) ", "api_key=", "://a:b@", "ptxas ", "; ",
+    " model  ",
     "Free memory on device (", "2026-11-29 14:00:00 ", "Nov 29 14:00:00 h p: ",
     "CUDA out of memory",
 )  # fmt: skip

@@ -34,6 +34,8 @@ class Fact:
     value: Value
     line: LogLine
     first_rank: bool
+    engine: str | None = None
+    """Whose wording states it."""
 
 
 @dataclass(slots=True)
@@ -133,7 +135,15 @@ class Boot:
 
     # --- reading -----------------------------------------------------------------------------
 
-    def state(self, name: str, value: Value, line: LogLine, *, last: bool = False) -> None:
+    def state(
+        self,
+        name: str,
+        value: Value,
+        line: LogLine,
+        *,
+        last: bool = False,
+        engine: str | None = None,
+    ) -> None:
         """Record a fact; rank 0 outranks the others, then the first (or last) word stands."""
         known = self.facts.get(name)
         first_rank = line.first_rank
@@ -142,7 +152,7 @@ class Boot:
             or (first_rank and not known.first_rank)
             or (last and first_rank == known.first_rank)
         ):
-            self.facts[name] = Fact(value, line, first_rank)
+            self.facts[name] = Fact(value, line, first_rank, engine)
 
     def enter(self, phase: str, line: LogLine, seconds: float | None = None) -> None:
         """Move on to ``phase`` (never backwards, but for a draft that loads after the graphs)."""

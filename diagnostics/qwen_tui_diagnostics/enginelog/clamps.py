@@ -197,7 +197,8 @@ def usable_context(boot: Boot) -> int | None:
     context = boot.facts.get("context_len")
     tokens = boot.facts.get("kv_tokens")
     declared = context.value if context is not None else boot.args.get("context_length")
-    if boot.printed_by == "vllm":
+    if boot.printed_by == "vllm" or (tokens is not None and tokens.engine == "vllm"):
+        # vLLM refuses a context that does not fit; its token figure says nothing about it.
         fits = boot.facts.get("max_concurrency")
         return declared if isinstance(declared, int) and fits is not None else None
     if not isinstance(declared, int) or tokens is None or not isinstance(tokens.value, int):

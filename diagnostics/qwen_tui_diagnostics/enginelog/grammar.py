@@ -64,13 +64,18 @@ class Row:
             return None
         found: dict[str, Value] = {}
         for name, text in match.groupdict().items():
-            if text is not None and not (line.cut and match.end(name) == len(message)):
+            if text is not None and not (line.cut and _at_end(message, match.end(name))):
                 found[name] = number(text)
         for name, pattern in self.scans.items():
             hit = pattern.search(message)
-            if hit is not None and not (line.cut and hit.end(1) == len(message)):
+            if hit is not None and not (line.cut and _at_end(message, hit.end(1))):
                 found[name] = number(hit[1])
         return found
+
+
+def _at_end(message: str, end: int) -> bool:
+    """Tell whether nothing but punctuation follows: the value itself may go on."""
+    return not message[end:].strip(" .,")
 
 
 def row(

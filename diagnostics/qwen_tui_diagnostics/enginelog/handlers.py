@@ -41,7 +41,7 @@ def apply(boot: Boot, row: Row, fields: Mapping[str, Value], line: LogLine) -> N
         handler(boot, fields, line)
     for name, fact in row.facts.items():
         if name in fields:
-            boot.state(fact, fields[name], line, last=row.last_wins)
+            boot.state(fact, fields[name], line, last=row.last_wins, engine=row.engine)
     if row.phase is not None and not (row.phase == "distributed" and boot.loads):
         stated = fields.get("elapsed", fields.get("seconds") if row.name in _TIMED else None)
         boot.enter(row.phase, line, _number(stated))
