@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -10,10 +12,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from qwen_tui.cli import main
 from qwen_tui.services.paths import Paths
 from qwen_tui.services.ports import accepts
 from qwen_tui.services.process import identify
@@ -21,7 +25,6 @@ from support.supervise import free_port, kill_all, processes_of, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PROFILE = """\
 title = "Quick {name}"
@@ -80,10 +83,22 @@ class Home:
         return process
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=50)
-        assert "Traceback" not in err
-        return process.returncode, out, err
+        """Run one command line in this process: the same code, without its start-up time."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Path(os.devnull).open() as nothing,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            patch.setenv("QWEN_TUI_HOME", str(self.root))
+            patch.setattr("sys.stdin", nothing)
+            try:
+                code = main(arguments)
+            except SystemExit as usage:  # argparse
+                code = int(str(usage.code))
+        assert "Traceback" not in err.getvalue()
+        return code, out.getvalue(), err.getvalue()
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         returned, out, err = self.run(*arguments, "--json")
