@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "LineKind", "kind_of", "without_date"]
 
-_POLL = re.compile(r'"GET /(?:metrics|server_info|get_server_info|v1/models|health)[ ?]')
+_POLL = re.compile(r'"GET /(?:metrics|server_info|get_server_info|v1/models|v1/loads|health)[ ?]')
 _ACCESS = re.compile(r'"(?:GET|POST|PUT|DELETE|OPTIONS|HEAD) /')
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback|Exception|\w+Error:)|\berror\b")
 _WARNING = re.compile(r"\bWARN(?:ING)?\b|\b[wW]arning:")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import var
@@ -32,6 +33,8 @@ __all__ = ["LogPanel", "LogView"]
 
 KEPT = 5000
 """Lines that a view keeps, as many as the buffer."""
+DRAWN = 200
+"""Drawn lines that are remembered: a screen of them, twice."""
 
 
 class LogView(ScrollView, can_focus=True):
@@ -43,7 +46,7 @@ class LogView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     LogView {
-        border: round $panel-lighten-2;
+        border: round $border-blurred;
         border-title-color: $foreground;
         border-subtitle-color: $foreground-muted;
         padding: 0 1;
@@ -87,6 +90,7 @@ class LogView(ScrollView, can_focus=True):
         self._taken = 0
         self._rows: list[str] = []
         self._longest = 0
+        self._strips: LRUCache[tuple[str, str, bool], Strip] = LRUCache(DRAWN)
         self.following = True
         self.needle = ""
         """Text that is marked wherever it stands."""
@@ -184,6 +188,8 @@ class LogView(ScrollView, can_focus=True):
 
     def _append(self, lines: list[str]) -> None:
         new = [self._shape(line) for line in lines if self._accept(line)]
+        if not new:
+            return
         self._rows += new
         if len(self._rows) > KEPT:
             del self._rows[: len(self._rows) - KEPT]
@@ -209,7 +215,8 @@ class LogView(ScrollView, can_focus=True):
             self.horizontal_scrollbar.window_virtual_size = size.width
 
     def _to_end(self) -> None:
-        self.scroll_end(animate=False, immediate=True, x_axis=False)
+        # Forced: before the first layout there is no scroll bar, which would count as a refusal.
+        self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
     def _say_waiting(self) -> None:
         text = "" if self._buffer.total else tr(t("no log yet"))
@@ -224,11 +231,27 @@ class LogView(ScrollView, can_focus=True):
         row, width = down + y, self.size.width
         if row >= len(self._rows):
             return Strip.blank(width, self.rich_style)
-        content = self._content(row)
-        strip = Visual.to_strips(self, content, max(content.cell_length, 1), 1, self.visual_style)[
-            0
-        ]
+        strip = self._strip(row)
         return strip.crop_extend(across, across + width, self.rich_style).apply_offsets(across, row)
+
+    def _strip(self, row: int) -> Strip:
+        """Draw one line whole; a line that only moved is not drawn again."""
+        key = (self._rows[row], self.needle, row == self.marked)
+        known = self._strips.get(key) if self.text_selection is None else None
+        if known is not None:
+            return known
+        content = self._content(row)
+        (strip,) = Visual.to_strips(
+            self, content, max(content.cell_length, 1), 1, self.visual_style
+        )
+        if self.text_selection is None:
+            self._strips[key] = strip
+        return strip
+
+    def notify_style_update(self) -> None:
+        """Draw everything in the new colours."""
+        super().notify_style_update()
+        self._strips.clear()
 
     def _content(self, row: int) -> Content:
         line = self._rows[row]
