@@ -120,7 +120,11 @@ class ServerControl:
         """
         engine = find_engine(profile, self._paths, interpreter=interpreter)
         flight = await preflight(
-            profile, self._paths, self._memory, own_server_runs=own_server_runs
+            profile,
+            self._paths,
+            self._memory,
+            engine_version=engine.version,
+            own_server_runs=own_server_runs,
         )
         warnings = require(profile, flight, force)
         return Prepared(engine, flight, warnings, force if flight.errors else None)

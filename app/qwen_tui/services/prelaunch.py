@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qwen_tui.services.prelaunch_checkpoint import checkpoint_findings
 from qwen_tui.services.process import RUN_VARIABLE
 from qwen_tui.services.vram import settled
 from qwen_tui_profiles.errors import LaunchError, QwenTuiError
@@ -52,7 +53,12 @@ class Preflight:
 
 
 async def preflight(
-    profile: EngineProfile, paths: Paths, memory: MemoryProbe, *, own_server_runs: bool = False
+    profile: EngineProfile,
+    paths: Paths,
+    memory: MemoryProbe,
+    *,
+    engine_version: str | None = None,
+    own_server_runs: bool = False,
 ) -> Preflight:
     """Look at everything that can be known before a launch.
 
@@ -60,6 +66,7 @@ async def preflight(
         profile: What is to be launched.
         paths: The state folder, settings and cache.
         memory: Asks the GPUs.
+        engine_version: Version of the engine that would load it; ``None`` = the newest known.
         own_server_runs: A server of ours still holds the GPU and will be stopped first, so free
             memory says nothing yet.
     """
@@ -67,6 +74,7 @@ async def preflight(
     if profile.needs_gpu:
         gpus = await (memory.read() if own_server_runs else settled(memory, _SETTLE_S))
     found, prediction = await asyncio.to_thread(_judged, profile, paths, gpus, own_server_runs)
+    found += await asyncio.to_thread(checkpoint_findings, profile, engine_version, paths)
     neighbours = () if own_server_runs or not gpus else tuple(_neighbours(gpus))
     findings = (*found, *neighbours)
     if profile.simulated:

@@ -85,8 +85,14 @@ async def make_card(
     running = control.launched_profile() if now.pid is not None else None
     if running is not None:
         target = control.at_same_address(target)
-    find_engine(target, paths)
-    flight = await preflight(target, paths, memory, own_server_runs=running is not None)
+    engine = find_engine(target, paths)
+    flight = await preflight(
+        target,
+        paths,
+        memory,
+        engine_version=engine.version,
+        own_server_runs=running is not None,
+    )
     record = control.record
     last = control.history.boots(profile=target.name, limit=1)
     return SwapCard(
