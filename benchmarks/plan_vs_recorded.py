@@ -1,7 +1,8 @@
 """The plan against every recorded boot and published table: predicted, measured, error.
 
 Needs no GPU: ``python benchmarks/plan_vs_recorded.py [--json OUT]``. Flags, free memory and figures
-are those of ``tests/plan/boots.py``; the plan sees flags and free memory alone.
+are those of ``tests/plan/boots.py``; the plan sees flags and free memory alone. "live" rows start
+from the free memory before the launch (NVML), "printed" rows from the engine's own line.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from plan.boots import BOOTS, SEED_004, config
+from plan.boots import (
+    BOOTS,
+    MEASURED_BOOTS,
+    MEASURED_MODEL,
+    SEED_004,
+    SEED_004_GROWTH_GIB,
+    MeasuredBoot,
+    config,
+)
 from qwen_tui_profiles.plan.calibrate import Calibration
 from qwen_tui_profiles.plan.predict import PlanRequest, predict
 
@@ -44,6 +53,9 @@ def rows() -> list[dict[str, Any]]:
                 "cpu_ms": round((time.process_time() - started) * 1000, 1),
             }
         )
+    for measured in MEASURED_BOOTS:
+        out.append(_measured_row(measured, printed=False))
+        out.append(_measured_row(measured, printed=True))
     for row in SEED_004:
         plan = predict(
             PlanRequest(
@@ -53,7 +65,9 @@ def rows() -> list[dict[str, Any]]:
                 free_gib=row.free_gib,
                 weights_gib=17.67,
                 draft_gib=row.draft_gib,
-                calibration=Calibration(boots=1, gain_gib=0.0),
+                calibration=Calibration(
+                    boots=1, gain_gib=0.0, unaccounted_gib=-SEED_004_GROWTH_GIB
+                ),
             )
         )
         out.append(
@@ -68,6 +82,30 @@ def rows() -> list[dict[str, Any]]:
             }
         )
     return out
+
+
+def _measured_row(boot: MeasuredBoot, *, printed: bool) -> dict[str, Any]:
+    """Plan from the free memory before the launch, or from what the engine printed later."""
+    started = time.process_time()
+    plan = predict(
+        PlanRequest(
+            boot.args,
+            config(MEASURED_MODEL),
+            engine_version="0.5.17",
+            live_free_gib=None if printed else boot.live_free_gib,
+            free_gib=boot.load_begin_gib if printed else None,
+            total_gib=boot.total_gib,
+        )
+    )
+    return {
+        "name": f"{boot.name}, {'printed' if printed else 'live'}",
+        "source": "H200, SGLang 0.5.17, planned before the boot",
+        "predicted": plan.kv_tokens.as_json(),
+        "measured": boot.tokens,
+        "error_pct": _error(plan.kv_tokens.value, boot.tokens),
+        "requests": [plan.requests, boot.requests],
+        "cpu_ms": round((time.process_time() - started) * 1000, 1),
+    }
 
 
 def _error(predicted: int | None, measured: int | None) -> float | None:

@@ -141,8 +141,42 @@ class SeedRow:
     requests: int | None = None
 
 
+@dataclass(frozen=True)
+class MeasuredBoot:
+    """A boot that was planned from flags and live free memory before it ran."""
+
+    name: str
+    args: tuple[str, ...]
+    live_free_gib: float
+    """Free on the card before the launch, from NVML."""
+    total_gib: float
+    load_begin_gib: float
+    load_end_gib: float
+    draft_load_begin_gib: float | None
+    """The target's rotary caches have grown between ``load_end_gib`` and this."""
+    weights_gib: float
+    draft_gib: float | None
+    tokens: int
+    slots: int
+    requests: int | None
+    """None where the recording ended before the summary line."""
+
+
+def _measured_boots() -> tuple[MeasuredBoot, ...]:
+    document = json.loads((DATA / "h200-boots.json").read_text(encoding="utf-8"))
+    common = document["common_args"]
+    return tuple(
+        MeasuredBoot(**{**row, "args": (*common, *row["args"])}) for row in document["boots"]
+    )
+
+
+MEASURED_BOOTS = _measured_boots()
+MEASURED_MODEL = "hybrid-27b-cg"
+
 # Seed 004: weights 17.67 GiB and draft 5.53 GiB as printed there, 0.79 GiB once its copies of
-# embedding and output head are not built; free memory fitted to the first row.
+# embedding and output head are not built; free memory fitted to the first row. The fit stands for
+# what is left after the rotary caches have grown: 2 MiB of text and 38 MiB of vision cache.
+SEED_004_GROWTH_GIB = 40 / 1024
 _S4 = "--kv-cache-dtype fp8_e4m3 --page-size 1 --mem-fraction-static "
 _S4_FREE = 29.903
 _PATH = " --speculative-draft-model-path /models/int4 " + _NEXTN

@@ -50,7 +50,7 @@ def test_price_of_a_slot_and_of_a_request() -> None:
 
 def test_price_of_a_hundredth_of_the_fraction() -> None:
     plan = predict(_request())
-    expected = 0.01 * (29.903 + 0.09) * (1 << 30) / 32_768
+    expected = 0.01 * (29.903 + 0.10) * (1 << 30) / 32_768
     assert _knob(plan, "--mem-fraction-static").tokens == pytest.approx(expected, abs=2)
 
 

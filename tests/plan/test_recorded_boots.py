@@ -6,7 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from plan.boots import BOOTS, SEED_000, SEED_004, Boot, SeedRow, StaticRow, config
+from plan.boots import (
+    BOOTS,
+    MEASURED_BOOTS,
+    MEASURED_MODEL,
+    SEED_000,
+    SEED_004,
+    SEED_004_GROWTH_GIB,
+    Boot,
+    MeasuredBoot,
+    SeedRow,
+    StaticRow,
+    config,
+)
 from qwen_tui_profiles.plan.arguments import read_sglang
 from qwen_tui_profiles.plan.calibrate import Calibration
 from qwen_tui_profiles.plan.model import read_model
@@ -47,7 +59,7 @@ def test_recorded_boot_from_printed_sizes_is_closer(boot: Boot) -> None:
     # With the printed weights instead of computed ones only the printed rounding is left.
     assert boot.tokens is not None
     calibration = Calibration(
-        boots=1, target_gib=boot.free_gib - boot.available_after_load, draft_gib=0.0, gain_gib=0.09
+        boots=1, target_gib=boot.free_gib - boot.available_after_load, draft_gib=0.0, gain_gib=0.10
     )
     plan = predict(
         PlanRequest(
@@ -61,6 +73,31 @@ def test_recorded_boot_from_printed_sizes_is_closer(boot: Boot) -> None:
     assert plan.kv_tokens.value == pytest.approx(boot.tokens, rel=0.0015)
 
 
+@pytest.mark.parametrize("printed", [False, True], ids=["live", "printed"])
+@pytest.mark.parametrize("boot", MEASURED_BOOTS, ids=lambda b: b.name)
+def test_boot_planned_before_it_ran(boot: MeasuredBoot, printed: bool) -> None:
+    plan = predict(
+        PlanRequest(
+            boot.args,
+            config(MEASURED_MODEL),
+            engine_version="0.5.17",
+            live_free_gib=None if printed else boot.live_free_gib,
+            free_gib=boot.load_begin_gib if printed else None,
+            total_gib=boot.total_gib,
+        )
+    )
+    assert plan.fits is True
+    assert plan.state is not None
+    assert plan.state.slots == boot.slots
+    assert plan.kv_tokens.value == pytest.approx(boot.tokens, rel=0.0003)
+    assert plan.kv_tokens.low is not None
+    assert plan.kv_tokens.high is not None
+    assert plan.kv_tokens.low <= boot.tokens
+    assert boot.tokens <= plan.kv_tokens.high
+    if boot.requests is not None:
+        assert plan.requests == boot.requests
+
+
 @pytest.mark.parametrize("row", SEED_004, ids=lambda r: r.name)
 def test_seed_004_row(row: SeedRow) -> None:
     plan = predict(
@@ -72,7 +109,7 @@ def test_seed_004_row(row: SeedRow) -> None:
             weights_gib=17.67,
             draft_gib=row.draft_gib,
             # The fit knows one free memory only, not two that differ by a little.
-            calibration=Calibration(boots=1, gain_gib=0.0),
+            calibration=Calibration(boots=1, gain_gib=0.0, unaccounted_gib=-SEED_004_GROWTH_GIB),
         )
     )
     assert plan.kv_tokens.value == pytest.approx(row.predicted, abs=1)

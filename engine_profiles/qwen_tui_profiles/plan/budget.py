@@ -64,7 +64,7 @@ def allocation(computed: Computed) -> Allocation:
 def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine, ...]:
     """Return the lines; those on the GPU add up to the free memory before the load."""
     pools, settings = computed.value, computed.settings
-    lines = list(weight_lines(computed))
+    lines = [*weight_lines(computed), *_rotary_line(computed)]
     if pools.slots is not None and computed.facts.state is not None:
         slot = computed.facts.state.slot_bytes(settings.state_dtype) / settings.tp
         lines.append(
@@ -127,6 +127,27 @@ def budget_lines(computed: Computed, allocated: Allocation) -> tuple[BudgetLine,
         )
     )
     return tuple(lines)
+
+
+def _rotary_line(computed: Computed) -> tuple[BudgetLine, ...]:
+    if not computed.rotary_growth:
+        return ()
+    return (
+        BudgetLine(
+            "rotary_growth",
+            computed.rotary_growth / GIB,
+            t(
+                "extended to {rows} positions after the load, the vision tower's too",
+                rows=f"{computed.settings.rotary_rows:,}",
+            )
+            if computed.facts.multimodal
+            else t(
+                "extended to {rows} positions after the load",
+                rows=f"{computed.settings.rotary_rows:,}",
+            ),
+            t("Growth of the rotary caches"),
+        ),
+    )
 
 
 def weight_lines(computed: Computed) -> tuple[BudgetLine, ...]:

@@ -120,9 +120,9 @@ def record_boot(
     if printed_free_gib is not None and target_gib is not None and not limited:
         loaded = target_gib + (draft_gib or 0.0 if computed.drafts else 0.0)
         gain = computed.free.gain
-        static = (
-            printed_free_gib - loaded - (printed_free_gib + gain) * (1 - inputs.fraction)
-        ) - inputs.reserve / GIB
+        static = (printed_free_gib - loaded - (printed_free_gib + gain) * (1 - inputs.fraction)) - (
+            inputs.reserve + computed.rotary_growth
+        ) / GIB
         observed = tokens * inputs.cell + _state_charge(computed, slots, requests)
         # Half a page is the expected remainder of the rounding.
         unaccounted = static - (observed + inputs.page * inputs.cell / 2) / GIB

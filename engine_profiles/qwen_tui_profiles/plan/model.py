@@ -58,6 +58,10 @@ class ModelFacts:
     vision: Mapping[str, object]
     quantization: Mapping[str, object]
     """``quantization_config`` as the engine finds it; empty for an unquantized checkpoint."""
+    rotary_row_bytes: int = 0
+    """Bytes that the rotary cache keeps for one position."""
+    vision_rotary_row_bytes: int = 0
+    """The same of the vision tower's cache; 0 without a tower of the known shape."""
 
     @property
     def sparse_indexer(self) -> bool:
@@ -140,6 +144,8 @@ def read_model(config: Mapping[str, object]) -> ModelFacts:
     mla = row.family is Family.MLA
     rope_dim = whole(text, "qk_rope_head_dim") if mla else 0
     head_dim = optional_whole(text, "head_dim") or hidden // heads
+    rotary_row = _rotary_dims(text, rope_dim or head_dim, mla=mla) * _ROTARY_ENTRY_BYTES
+    vision = section(config, "vision_config")
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
     return ModelFacts(
         architecture=name,
@@ -157,13 +163,17 @@ def read_model(config: Mapping[str, object]) -> ModelFacts:
         tied=tied is True,
         draft_layers=_draft_layers(text),
         context=_derived_context(text),
-        rotary_bytes=_rotary_bytes(text, rope_dim or head_dim, mla=mla),
+        rotary_bytes=_rotary_positions(text) * rotary_row,
         state=state,
         dtype_bytes=_dtype_bytes(config, text),
         kv_declared_fp8=_declares_fp8_kv(quantization),
         text=text,
-        vision=section(config, "vision_config"),
+        vision=vision,
         quantization=quantization,
+        rotary_row_bytes=rotary_row,
+        vision_rotary_row_bytes=_vision_rotary_dims(vision) * _ROTARY_ENTRY_BYTES
+        if row.wrapped
+        else 0,
     )
 
 
@@ -188,15 +198,27 @@ def _derived_context(text: Mapping[str, object]) -> int:
     return int(positions * number(rope, "factor", 1.0))
 
 
-def _rotary_bytes(text: Mapping[str, object], head_dim: int, *, mla: bool) -> int:
+def _rotary_dims(text: Mapping[str, object], head_dim: int, *, mla: bool) -> int:
+    part = number(_rope(text), "partial_rotary_factor", number(text, "partial_rotary_factor", 1.0))
+    return head_dim if mla else int(head_dim * part)
+
+
+def _rotary_positions(text: Mapping[str, object]) -> int:
     rope = _rope(text)
-    part = number(rope, "partial_rotary_factor", number(text, "partial_rotary_factor", 1.0))
     positions = whole(text, "max_position_embeddings", "max_sequence_length", "seq_length")
     original = optional_whole(rope, "original_max_position_embeddings")
     if original is not None and rope.get("rope_type", rope.get("type")) == "yarn":
         positions = int(original * number(rope, "factor", 1.0))
-    dims = head_dim if mla else int(head_dim * part)
-    return positions * dims * _ROTARY_ENTRY_BYTES
+    return positions
+
+
+def _vision_rotary_dims(vision: Mapping[str, object]) -> int:
+    heads = optional_whole(vision, "num_heads")
+    width = optional_whole(vision, "hidden_size")
+    if heads is None or width is None:
+        return 0
+    # Half of a head's dimensions are turned by the row, half by the column of a patch.
+    return (optional_whole(vision, "head_dim") or width // heads) // 2
 
 
 def _dtype_bytes(config: Mapping[str, object], text: Mapping[str, object]) -> int:

@@ -14,8 +14,15 @@ from qwen_tui_profiles.plan.model import ModelFacts, read_model
 from qwen_tui_profiles.plan.report_sglang import build_plan, unknown_plan
 from qwen_tui_profiles.plan.resolution import MTP_ALGORITHMS
 from qwen_tui_profiles.plan.result import Assumption
+from qwen_tui_profiles.plan.rotary import rotary_growth_bytes
 from qwen_tui_profiles.plan.settings import Settings, resolve
-from qwen_tui_profiles.plan.solve_sglang import PoolInputs, Pools, budget_rule, solve
+from qwen_tui_profiles.plan.solve_sglang import (
+    BudgetRule,
+    PoolInputs,
+    Pools,
+    budget_rule,
+    solve,
+)
 from qwen_tui_profiles.plan.tokens import Cell, token_cell
 from qwen_tui_profiles.plan.weights import (
     GIB,
@@ -37,10 +44,15 @@ __all__ = ["Computed", "arithmetic", "compute", "predict_sglang"]
 _RECORDED = "0.5.17"
 """The release whose boots were recorded; others were read from the source only."""
 
-_UNACCOUNTED_RECORDED_GIB = 0.05
-_UNACCOUNTED_GIB = 0.35
-"""Memory that a boot may use without a known cause: 0.03 GiB in the recorded boots of 0.5.17,
-0.338 GiB on the box of seed 000."""
+_UNACCOUNTED_RECORDED_GIB = 0.02
+_UNACCOUNTED_GIB = 0.30
+"""Memory that a boot may use without a known cause: less than 0.01 GiB in the recorded boots of
+0.5.17, and 0.02 from one run to the next; 0.30 GiB on the box of seed 000 (0.338, of which the
+rotary caches are 0.04)."""
+
+
+_INTERVAL_STEPS = 48
+"""Points looked at between the ends of an interval where the engine chooses the slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Computed:
     cell: Cell
     drafts: bool
     """The checkpoint's MTP head is loaded as draft model."""
+    rotary_growth: int
+    """Bytes that the rotary caches grow by between the load and the pools."""
     fraction: float
     inputs: PoolInputs
     value: Pools
@@ -179,7 +193,13 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
         draft_path=settings.draft_path,
         tp=settings.tp,
     )
+    growth = rotary_growth_bytes(
+        facts,
+        settings.rotary_rows,
+        vision=facts.multimodal and not arguments.language_model_only,
+    )
     inputs = _inputs(settings, facts, weights, free, cell, drafts=drafts)
+    inputs = replace(inputs, free_after_load=inputs.free_after_load - growth)
     unaccounted = 0.0 if calibration is None else calibration.unaccounted_gib
     inputs = replace(inputs, free_after_load=inputs.free_after_load - unaccounted * GIB)
     rule = budget_rule(version)
@@ -200,6 +220,7 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
         free_before_load=(free.high + free.gain_low) * GIB,
         fraction=settings.fraction_high or inputs.fraction,
     )
+    fewest, most = _extremes(low, high, rule)
     return Computed(
         request=request,
         arguments=arguments,
@@ -209,11 +230,12 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
         free=free,
         cell=cell,
         drafts=drafts,
+        rotary_growth=growth,
         fraction=inputs.fraction,
         inputs=inputs,
         value=solve(inputs, rule),
-        low=solve(low, rule),
-        high=solve(high, rule),
+        low=fewest,
+        high=most,
         assumed=tuple(assumed),
     )
 
@@ -293,6 +315,30 @@ def _inputs(
         intermediates=settings.rollback_states,
         extra_per_slot=window // settings.tp,
         fixed_state=ring // settings.tp,
+    )
+
+
+def _extremes(low: PoolInputs, high: PoolInputs, rule: BudgetRule) -> tuple[Pools, Pools]:
+    """Return the smallest and the largest pool between two ends; a refusal is smaller than any.
+
+    The ends themselves are not enough: where the engine chooses the slots, one more slot takes more
+    from the KV cache than the memory that brought it, so that the pool runs like a saw.
+    """
+    steps = _INTERVAL_STEPS if low.slots_asked is None and low.slot else 1
+    pools = [solve(_between(low, high, index / steps), rule) for index in range(steps + 1)]
+    return (
+        min(pools, key=lambda p: (p.failure is None, p.tokens)),
+        max(pools, key=lambda p: (p.failure is None, p.tokens)),
+    )
+
+
+def _between(low: PoolInputs, high: PoolInputs, part: float) -> PoolInputs:
+    return replace(
+        low,
+        free_after_load=low.free_after_load + part * (high.free_after_load - low.free_after_load),
+        free_before_load=low.free_before_load
+        + part * (high.free_before_load - low.free_before_load),
+        fraction=low.fraction + part * (high.fraction - low.fraction),
     )
 
 

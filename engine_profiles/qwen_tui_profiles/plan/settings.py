@@ -28,6 +28,7 @@ from qwen_tui_profiles.plan.resolution import (
     requests_in_force,
     state_dtype_in_force,
 )
+from qwen_tui_profiles.plan.rotary import reserved_rows
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
@@ -66,6 +67,8 @@ class Settings:
     own_head: bool
     """The draft is the checkpoint's own MTP head."""
     draft_tokens: int
+    rotary_rows: int
+    """Positions that the rotary caches are extended to after the load."""
     requests: int | None
     requests_asked: int | None
     max_total_tokens: int | None
@@ -157,6 +160,8 @@ def resolve(
         )
     dtype, kv_bytes = kv_in_force(asked, facts)
     device_transport, reserve = multimodal_in_force(asked, facts, version, env)
+    context = asked.context_length or facts.context
+    steps = asked.speculative_num_steps or max(0, draft_tokens - 1)
     return Settings(
         version=version,
         fraction=fraction,
@@ -164,13 +169,14 @@ def resolve(
         fraction_automatic=asked.mem_fraction_static is None,
         chunk=chunk,
         page=page,
-        context=asked.context_length or facts.context,
+        context=context,
         context_asked=asked.context_length,
         kv_dtype=dtype,
         kv_bytes=kv_bytes,
         speculative=speculative,
         own_head=speculative in MTP_ALGORITHMS,
         draft_tokens=draft_tokens,
+        rotary_rows=reserved_rows(context, steps, draft_tokens, env),
         requests=requests,
         requests_asked=asked.max_running_requests,
         max_total_tokens=asked.max_total_tokens,
