@@ -288,6 +288,7 @@ class FakeConsole:
         self.seen = seen
         self.profile_list = PROFILES
         self.start_error: LaunchError | None = None
+        self.prediction: int | None = None
         self.blockers: tuple[Finding, ...] = ()
         self.states: asyncio.Queue[ServerSnapshot] = asyncio.Queue()
         self.begins_running = server is not None and server.state is ServerState.RUNNING
@@ -363,6 +364,9 @@ class FakeConsole:
         await self.release.wait()
         self.states.put_nowait(running(target.name))
         yield Progress(t("{name} is ready.", name=target.name), done=True)
+
+    def predicted_kv(self) -> int | None:
+        return self.prediction
 
     async def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         for step in range(self.lives):

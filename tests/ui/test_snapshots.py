@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from qwen_tui.services.settings import Settings
 from qwen_tui.ui.app import ConsoleApp
+from qwen_tui.ui.glyphs import UNICODE
+from qwen_tui.ui.places import PLACES
+from qwen_tui.ui.themes import THEME_NAMES
 from support.console_pilot import settled, view_of
 from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, running, starting
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.console import GpuView
     from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.ui.places import PlaceRow
 
     SnapCompare = Callable[..., bool]
 
@@ -42,8 +47,9 @@ def compare(
         await settled(pilot, lambda: view_of(pilot).selected is not None)
         await settled(pilot, lambda: view_of(pilot).log_total == fake.line_count)
         await settled(pilot, lambda: len(app.view.series.of("running")) >= fake.expected_lives)
-        await pilot.press(*keys)
-        await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.3)
 
     return snap_compare(app, terminal_size=size, run_before=ready)
 
@@ -68,6 +74,33 @@ def test_swap_card(snap_compare: SnapCompare) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
 def test_doctor(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
     assert compare(snap_compare, FakeConsole(gpu=NO_GPU), size, "d")
+
+
+SIZES = [(80, 24), (120, 40)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize(
+    "place", [row for row in PLACES if row.id not in {"home", "doctor"}], ids=lambda r: r.id
+)
+def test_place(snap_compare: SnapCompare, place: PlaceRow, size: tuple[int, int]) -> None:
+    # Enter judges the checkpoint, so that the snapshot has findings.
+    keys = (place.key, "enter") if place.id == "models" else (place.key,)
+    assert compare(snap_compare, FakeConsole(running(), lines=LINES), size, *keys)
+
+
+@pytest.mark.parametrize("theme", THEME_NAMES)
+def test_theme(snap_compare: SnapCompare, theme: str) -> None:
+    fake = FakeConsole(running(), lines=LINES)
+    fake.chosen = Settings(theme=theme)
+    assert compare(snap_compare, fake, (80, 24))
+
+
+def test_ascii(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qwen_tui.ui.glyphs._InUse.current", UNICODE)
+    fake = FakeConsole(running(), lines=LINES)
+    fake.chosen = Settings(marks="ascii")
+    assert compare(snap_compare, fake, (80, 24))
 
 
 def test_without_colour(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:

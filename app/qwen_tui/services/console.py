@@ -147,6 +147,10 @@ class ConsoleServices(Protocol):
         """
         ...
 
+    def predicted_kv(self) -> int | None:
+        """Return the KV tokens that the plan foresaw for the newest run; ``None`` = no plan."""
+        ...
+
     def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         """Poll the serving engine, every ``interval_s`` seconds while it works, else less."""
         ...

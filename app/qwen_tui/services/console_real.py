@@ -47,8 +47,9 @@ __all__ = ["RealConsole"]
 
 _T = TypeVar("_T")
 
-LOOK_S = 0.5
-LOG_S = 0.5
+LOOK_S = 1.0
+"""How often the run record and the boot log are looked at; the server's end is told at once."""
+LOG_S = 1.0
 """How often the log is looked at: each batch costs a layout and a paint of the log's panel."""
 LOCK_S = 1.0
 SEEN_LIMIT = 500
@@ -181,6 +182,12 @@ class RealConsole:
                 yield Progress(step.text, failed=step.failed, done=done)
         finally:
             self._swapping = False
+
+    def predicted_kv(self) -> int | None:
+        """Look into the run's record."""
+        record = None if self._supervisor is None else self._supervisor.record
+        predicted = None if record is None else record.prediction.get("kv_tokens")
+        return predicted if isinstance(predicted, int) else None
 
     async def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         """Poll the engine."""

@@ -109,7 +109,7 @@ class ConsoleApp(Actions, Looks, Facts, Feeds, App[None]):
 
     def watch_view(self, _: View, new: View) -> None:
         """Renew the footer only when what can be done is something else."""
-        offered = (bool(new.unseen), new.ended, new.said is None)
+        offered = (bool(new.unseen), bool(new.alarms), new.ended, new.said is None)
         offered += tuple((c.id, str(c.name(new))) for c in APP if c.when(new))  # type: ignore[assignment]
         if offered != self._offered:
             self._offered = offered

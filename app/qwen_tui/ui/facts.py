@@ -43,7 +43,11 @@ class Facts(App[None]):
 
     @on(messages.ServerChanged)
     def _server_changed(self, event: messages.ServerChanged) -> None:
-        changes: dict[str, object] = {"server": event.server, "server_known": True}
+        changes: dict[str, object] = {
+            "server": event.server,
+            "server_known": True,
+            "predicted_kv": self.services.predicted_kv(),
+        }
         if event.server.state not in ANSWERING or event.server.pid != self.view.server.pid:
             changes.update(live=None, series=Series(), probe=None, probe_at=None, paused=False)
         self.change(**changes)
@@ -110,7 +114,12 @@ class Facts(App[None]):
 
     @on(messages.Acknowledged)
     async def _acknowledged(self, event: messages.Acknowledged) -> None:
-        self.change(acknowledged=self.view.acknowledged | event.keys, said=None)
+        alarms = frozenset((a.kind, a.since) for a in self.view.alarms)
+        self.change(
+            acknowledged=self.view.acknowledged | event.keys,
+            seen_alarms=self.view.seen_alarms | alarms,
+            said=None,
+        )
         await self.services.acknowledge(event.keys)
 
     @on(messages.Probed)

@@ -33,11 +33,16 @@ class Looks(App[None]):
         if settings.theme in THEME_NAMES:
             self.theme = settings.theme
         if settings.marks is not None:
-            use_glyphs(ASCII if settings.marks == "ascii" else UNICODE)
+            self.use_ascii(ascii_only=settings.marks == "ascii")
         if settings.keys:
             self.set_keymap(dict(settings.keys))
         if settings.language is not None and settings.language != self.language:
             self._speak(settings.language)
+
+    def use_ascii(self, *, ascii_only: bool) -> None:
+        """Draw with ASCII alone, or with box and block glyphs."""
+        use_glyphs(ASCII if ascii_only else UNICODE)
+        self.set_class(ascii_only, "-ascii")
 
     def action_theme(self) -> None:
         """Change to the next theme."""

@@ -12,7 +12,7 @@ from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     from qwen_tui.services.console import LogChunk
-    from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult
+    from qwen_tui.services.snapshots import Alarm, LiveSnapshot, ProbeResult
     from qwen_tui_profiles.findings import Clamp
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
@@ -117,6 +117,10 @@ class View:
     selected_why: Text | None = None
     """Why this one is selected, where the user did not choose it."""
     acknowledged: frozenset[str] = frozenset()
+    predicted_kv: int | None = None
+    """KV tokens that the plan foresaw for the running server."""
+    seen_alarms: frozenset[tuple[str, float]] = frozenset()
+    """Alarms that were acknowledged: kind, and when each began."""
     probe: ProbeResult | None = None
     probe_at: float | None = None
     """Unix time of the last probe's answer."""
@@ -192,6 +196,14 @@ class View:
     def unseen(self) -> tuple[Clamp, ...]:
         """Clamps that wait for an acknowledgement."""
         return tuple(c for c in self.clamps if not self.seen(c))
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What is wrong with how it serves, and was not acknowledged."""
+        live = self.live
+        if live is None:
+            return ()
+        return tuple(a for a in live.alarms if (a.kind, a.since) not in self.seen_alarms)
 
     @property
     def in_flight(self) -> Text | None:

@@ -7,9 +7,10 @@ from textual.theme import Theme
 __all__ = ["THEMES", "THEME_NAMES"]
 
 
-def _quiet_scrollbars(background: str, bar: str) -> dict[str, str]:
-    """Return the theme variables of scrollbars that stay in the background."""
+def _quiet(background: str, bar: str) -> dict[str, str]:
+    """Return the theme variables of borders and scrollbars that stay in the background."""
     return {
+        "border-blurred": bar,
         "scrollbar": bar,
         "scrollbar-hover": bar,
         "scrollbar-active": bar,
@@ -33,7 +34,7 @@ THEMES: tuple[Theme, ...] = (
         background="#0F1318",
         surface="#151A20",
         panel="#1D242C",
-        variables=_quiet_scrollbars("#0F1318", "#3A4552"),
+        variables=_quiet("#0F1318", "#3A4552"),
         dark=True,
     ),
     Theme(
@@ -48,7 +49,7 @@ THEMES: tuple[Theme, ...] = (
         background="#F7F8FA",
         surface="#FFFFFF",
         panel="#E6EAF0",
-        variables=_quiet_scrollbars("#F7F8FA", "#B8C0CC"),
+        variables=_quiet("#F7F8FA", "#B8C0CC"),
         dark=False,
     ),
     # Okabe and Ito's palette: told apart with any common colour blindness.
@@ -64,7 +65,7 @@ THEMES: tuple[Theme, ...] = (
         background="#101214",
         surface="#16191C",
         panel="#202428",
-        variables=_quiet_scrollbars("#101214", "#3E454C"),
+        variables=_quiet("#101214", "#3E454C"),
         dark=True,
     ),
 )

@@ -54,7 +54,7 @@ class DownloadScreen(Screen[DownloadSnapshot]):
     DEFAULT_CSS = """
     DownloadScreen #head { height: auto; padding: 0 1; }
     DownloadScreen #files { height: auto; max-height: 50%; padding: 0 1; }
-    DownloadScreen #notes { height: 1fr; border: round $panel-lighten-2; padding: 0 1; }
+    DownloadScreen #notes { height: 1fr; border: round $border-blurred; padding: 0 1; }
     DownloadScreen #keys { height: 1; background: $panel; padding: 0 1; }
     """
 

@@ -46,7 +46,7 @@ HOME = (
         "acknowledge",
         t("Seen"),
         t("Mark as seen what differs between asked and got, and how the last server ended."),
-        lambda view: bool(view.unseen) or view.ended or view.said is not None,
+        lambda view: bool(view.unseen or view.alarms) or view.ended or view.said is not None,
         rank=15,
     ),
     Command(

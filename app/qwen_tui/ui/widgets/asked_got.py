@@ -59,7 +59,8 @@ class AskedGotPanel(Panel, can_focus=True):
             old.server.report is not new.server.report
             or old.server.state is not new.server.state
             or old.acknowledged is not new.acknowledged
-            or old.live is not new.live
+            or usable(old) != usable(new)
+            or old.predicted_kv != new.predicted_kv
         )
 
     def titles(self) -> tuple[Content | str, Content | str]:
@@ -167,11 +168,18 @@ def _facts(view: View) -> Content:
     parts: list[Content] = []
     pool = facts.get("kv_tokens")
     if isinstance(pool, int | float):
-        parts.append(Content.assemble(tr(t("KV pool {tokens} tokens", tokens=figures.count(pool)))))
-    usable = None if view.live is None else view.live.context_usable
-    if usable is not None:
+        parts.append(Content(tr(t("KV pool {tokens} tokens", tokens=figures.count(pool)))))
+        if view.predicted_kv is not None and pool:
+            off = t(
+                "predicted {tokens} ({off} %)",
+                tokens=figures.count(view.predicted_kv),
+                off=f"{100 * (view.predicted_kv - pool) / pool:+.2f}",
+            )
+            parts.append(Content.styled(tr(off), "$foreground-muted"))
+    longest = usable(view)
+    if longest is not None:
         parts.append(
-            Content.assemble(tr(t("usable context {tokens} tokens", tokens=figures.count(usable))))
+            Content.assemble(tr(t("usable context {tokens} tokens", tokens=figures.count(longest))))
         )
     requests = facts.get("max_running_requests_effective")
     if isinstance(requests, int | float):
@@ -181,6 +189,11 @@ def _facts(view: View) -> Content:
     if not parts:
         return Content("")
     return Content.assemble("  ", Content(f" {glyphs().dot} ").join(parts))
+
+
+def usable(view: View) -> int | None:
+    """Return the longest request that the engine would take, in tokens."""
+    return None if view.live is None else view.live.context_usable
 
 
 def _nothing(view: View) -> str:

@@ -52,6 +52,9 @@ class BootPanel(Panel):
         """Name the phase."""
         phase = self.view.server.phase
         now = "" if phase is None else tr(PHASES.get(phase, t("{phase}", phase=phase)))
+        eta = self.view.server.eta_s
+        if eta is not None:
+            now += "  " + tr(t("about {time} left", time=figures.seconds(eta)))
         return tr(t("Boot")), now
 
     def lines(self, width: int, height: int) -> list[Content]:

@@ -15,12 +15,15 @@ from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.places import PLACES, place_row
 from qwen_tui.ui.state import View
 from qwen_tui.ui.words import engine_words, state_mark, state_style
+from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual import events
+
+    from qwen_tui.services.snapshots import Alarm
 
 __all__ = ["Header", "Notice", "Tabs", "header_line", "notice_line"]
 
@@ -44,6 +47,7 @@ class Header(Widget):
         super().__init__()
         self._place = place_row(place)
         self._clock = clock
+        self._drawn = Content("")
 
     def on_mount(self) -> None:
         """Let the uptime tick."""
@@ -58,11 +62,15 @@ class Header(Widget):
         if any(
             getattr(old, name) is not getattr(new, name)
             for name in ("server", "selected", "paused", "controls", "server_known")
-        ):
+        ) and not self._line().is_same(self._drawn):
             self.refresh()
 
     def render(self) -> Content:
         """Return the line."""
+        self._drawn = self._line()
+        return self._drawn
+
+    def _line(self) -> Content:
         place = f"{self._place.key} {tr(self._place.title)}"
         return header_line(self.view, self.content_size.width, self._clock(), place)
 
@@ -177,7 +185,7 @@ class Notice(Widget):
         if any(
             getattr(old, name) is not getattr(new, name)
             for name in ("server", "busy", "said", "selected_why", "controls", "controller")
-        ):
+        ) or (old.alarms != new.alarms):
             shown = bool(notice_line(new).plain)
             changed = shown != self.has_class("-shown")
             self.set_class(shown, "-shown")
@@ -199,6 +207,8 @@ def notice_line(view: View) -> Content:
             (f"{marks.fail} ", "bold $error") if view.said_failed else (f"{marks.ok} ", "$success")
         )
         return Content.assemble(mark, tr(view.said))
+    if view.alarms:
+        return _alarm(view.alarms)
     if not view.controls:
         who = t("pid {pid}", pid=view.controller) if view.controller else t("another console")
         return Content.assemble(("i ", "$accent"), tr(t("Read-only: {who} controls.", who=who)))
@@ -212,3 +222,17 @@ def notice_line(view: View) -> Content:
     if message is None or view.server.state in {ServerState.FATAL}:
         return Content("")
     return Content.assemble(("i ", "$accent"), tr(message))
+
+
+def _alarm(alarms: tuple[Alarm, ...]) -> Content:
+    """Return the first alarm with what to do, and how many more there are."""
+    marks, first = glyphs(), alarms[0]
+    bad = first.severity is Severity.ERROR
+    mark = (f"{marks.fail} ", "bold $error") if bad else (f"{marks.warn} ", "bold $warning")
+    text = Content.assemble(mark, (tr(first.text), "bold"))
+    if first.remedy is not None:
+        text = Content.assemble(text, (f"  {marks.remedy} ", "$accent"), tr(first.remedy))
+    if len(alarms) > 1:
+        more = tr(t("and {count} more", count=len(alarms) - 1))
+        text = Content.assemble(text, (f"  {more}", "$foreground-muted"))
+    return text

@@ -30,7 +30,7 @@ class KnobColumn(Widget, can_focus=True):
 
     DEFAULT_CSS = """
     KnobColumn {
-        border: round $panel-lighten-2; padding: 0 1; height: 100%;
+        border: round $border-blurred; padding: 0 1; height: 100%;
         border-title-color: $foreground; border-subtitle-color: $foreground-muted;
         text-wrap: nowrap;
         &:focus { border: round $accent; }

@@ -36,13 +36,13 @@ class ListDetail(Container):
     DEFAULT_CSS = """
     ListDetail { height: 1fr; layout: vertical; }
     ListDetail > OptionList {
-        height: 1fr; border: round $panel-lighten-2; padding: 0; background: transparent;
+        height: 1fr; border: round $border-blurred; padding: 0; background: transparent;
         scrollbar-size-vertical: 1; border-title-color: $foreground;
         border-subtitle-color: $foreground-muted;
         &:focus { border: round $accent; }
     }
     ListDetail > VerticalScroll {
-        height: 9; border: round $panel-lighten-2; padding: 0 1; scrollbar-size-vertical: 1;
+        height: 9; border: round $border-blurred; padding: 0 1; scrollbar-size-vertical: 1;
         border-title-color: $foreground; border-subtitle-color: $foreground-muted;
         &:focus { border: round $accent; }
     }

@@ -65,7 +65,20 @@ class _Curve:
 def _ttft(live: LiveSnapshot) -> str:
     if live.ttft is None:
         return figures.plain(None)
-    return f"{figures.latency(live.ttft.p50_ms)} p50  {figures.latency(live.ttft.p95_ms)} p95"
+    p50 = _percentile(live.ttft.p50_ms, live.ttft.p50_bucket_ms)
+    p95 = _percentile(live.ttft.p95_ms, live.ttft.p95_bucket_ms)
+    return f"{p50} p50  {p95} p95"
+
+
+def _percentile(milliseconds: float | None, bucket: tuple[float, float | None] | None) -> str:
+    """Say no more than the histogram knows about a value in its first or last bucket."""
+    if bucket is not None and milliseconds is not None:
+        low, high = bucket
+        if high is None:
+            return f"> {figures.latency(low)}"
+        if low <= 0:
+            return f"< {figures.latency(high)}"
+    return figures.latency(milliseconds)
 
 
 def _accept(live: LiveSnapshot) -> str:
@@ -120,7 +133,7 @@ def live_lines(view: View, width: int, height: int) -> list[Content]:
         ]
     if live.error is not None and live.running is None:
         return [Content.styled(tr(live.error), "$warning")]
-    rows = 1 if height < TALL else max(1, (height - 2) // 2 - 1)
+    rows = 1 if height < TALL else max(1, (height - 3) // 2 - 1)
     half = (width - 2) // 2
     out: list[Content] = []
     curves = _curves()
@@ -133,7 +146,19 @@ def live_lines(view: View, width: int, height: int) -> list[Content]:
             out.append(Content.assemble(a, "  ", b))
     out.append(_pools(live, width))
     out.append(_requests(view, live, width))
+    if height >= TALL:
+        out += _advice(live, width)
     return out
+
+
+def _advice(live: LiveSnapshot, width: int) -> list[Content]:
+    """Return the knob that would help with its price, else why a figure is missing; one line."""
+    if live.bound is not None and live.bound.knob is not None:
+        text = Content.assemble((f"{glyphs().remedy} ", "$accent"), tr(live.bound.knob))
+        if live.bound.price is not None:
+            text = Content.assemble(text, (f"  {tr(live.bound.price)}", "$foreground-muted"))
+        return [fit(text, width)]
+    return [fit((tr(note), "$foreground-muted"), width) for note in live.notes[:1]]
 
 
 def _curve(curve: _Curve, view: View, live: LiveSnapshot, width: int, rows: int) -> list[Content]:

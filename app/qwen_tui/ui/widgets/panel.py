@@ -28,7 +28,7 @@ class Panel(Widget):
     DEFAULT_CSS = """
     Panel {
         height: auto;
-        border: round $panel-lighten-2;
+        border: round $border-blurred;
         border-title-color: $text;
         border-subtitle-color: $foreground-muted;
         padding: 0 1;
