@@ -183,6 +183,50 @@ def test_pythonpath_comes_first_as_it_does_for_the_launch(tmp_path: Path) -> Non
     assert install["version"] == "0.5.17"
 
 
+def test_folders_that_a_path_file_adds_are_followed(tmp_path: Path) -> None:
+    nested = venv(tmp_path / "base")
+    distribution(nested, "torch", "2.11.0")
+    (nested / "torch").mkdir()
+    (nested / "torch/version.py").write_text("__version__ = '2.11.0'\ncuda: str = '13.0'\n")
+    site = venv(tmp_path / "env")
+    distribution(site, "sglang", "0.5.17")
+    (site / "torch.pth").write_text(f"# a comment\n\n{nested}\n/gone\nimport sys; x = 1\n")
+    target = Target(engine="sglang", interpreter=str(tmp_path / "env"))
+    (install,) = collect(tmp_path, target).values["engine"]["installs"]
+    assert install["torch"] == {"version": "2.11.0", "cuda": [13, 0]}
+    assert install["packages"]["torch"] == "2.11.0"
+
+
+def test_a_path_file_that_runs_code_is_left_to_the_interpreter(tmp_path: Path) -> None:
+    site = venv(tmp_path / "env")
+    (site / "more.pth").write_text("import site; site.addsitedir('/opt/more')\n")
+    found = environment_of(tmp_path / "env/bin/python")
+    assert found is not None
+    assert found.must_ask
+    (site / "more.pth").write_text("import _virtualenv\n")
+    found = environment_of(tmp_path / "env/bin/python")
+    assert found is not None
+    assert not found.must_ask
+
+
+def test_flags_of_an_editable_checkout_are_read(tmp_path: Path) -> None:
+    checkout = sglang(tmp_path / "away")
+    direct = {"url": f"file://{checkout}", "dir_info": {"editable": True}}
+    site = venv(tmp_path / "env")
+    distribution(site, "sglang", "0.5.23", direct_url_json=json.dumps(direct))
+    target = Target(engine="sglang", interpreter=str(tmp_path / "env"), argv=("--bogus", "1"))
+    (install,) = collect(tmp_path, target).values["engine"]["installs"]
+    assert install["flags"]["unknown"][0]["flag"] == "--bogus"
+
+
+def test_a_configured_interpreter_that_is_gone_is_named(tmp_path: Path) -> None:
+    sglang(tmp_path / "home/venv")
+    settings = ((str(tmp_path / "gone"), "config.toml"),)
+    target = Target(profile="p", engine="sglang")
+    values = collect(tmp_path, target, configured=settings).values["engine"]
+    assert (values["named_missing"], values["named_by"]) == (str(tmp_path / "gone"), "config.toml")
+
+
 def test_metadata_of_many_spellings(tmp_path: Path) -> None:
     site = venv(tmp_path / "v")
     distribution(site, "sglang-kernel", "0.4.10")
@@ -204,7 +248,7 @@ def test_layouts_that_do_not_tell_are_asked_for(tmp_path: Path) -> None:
     venv(tmp_path / "v", **{"include-system-site-packages": "true"})
     environment = environment_of(tmp_path / "v/bin/python")
     assert environment is not None
-    assert environment.system_site
+    assert environment.must_ask
     assert not environment.isolated
 
 

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from qwen_tui.services import engines
-from qwen_tui.services.engines import INTERPRETER_VARIABLE, find_engines, resolve_interpreter
+from qwen_tui.services.engines import (
+    INTERPRETER_VARIABLE,
+    configured_interpreters,
+    find_engines,
+    resolve_interpreter,
+)
 from qwen_tui.services.paths import Paths
 from qwen_tui.services.settings import change_settings
+from qwen_tui_diagnostics.context import Context, Target
+from qwen_tui_diagnostics.probes import interpreters
+from qwen_tui_diagnostics.probes.engine import first_install
 from qwen_tui_profiles.errors import EngineError
 from qwen_tui_profiles.loader import load_profiles
-from qwen_tui_profiles.profile import ContainerLaunch, EngineKind, PythonLaunch
+from qwen_tui_profiles.profile import ContainerLaunch, EngineKind, EngineProfile, PythonLaunch
 
 PROFILE = load_profiles(None).get("27b-int4-speed")
 DEMO = load_profiles(None).get("demo-speed")
@@ -32,7 +39,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     monkeypatch.chdir(home)
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", INTERPRETER_VARIABLE):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(engines, "_WELL_KNOWN_ROOTS", ())
+    monkeypatch.setattr(interpreters, "_SYSTEM_PATTERNS", ())
     return Paths(tmp_path / "config", tmp_path / "state", tmp_path / "cache")
 
 
@@ -192,3 +199,57 @@ def test_broken_metadata_is_no_engine(
     (info / "METADATA").write_text(content)
     monkeypatch.setenv(INTERPRETER_VARIABLE, str(python))
     assert find_engines(paths) == ()
+
+
+def doctors_choice(profile: EngineProfile, paths: Paths) -> str | None:
+    context = Context(
+        target=Target.from_profile(profile),
+        configured=configured_interpreters(paths),
+        state_folder=str(paths.state),
+    )
+    found = first_install(context)
+    return None if found is None else str(found)
+
+
+def test_the_doctor_judges_the_engine_that_a_launch_starts(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every place in turn, the weakest first: both see the same one."""
+    make_venv(Path.home() / ".venvs" / "a", {"sglang": "0.5.9"})
+    make_venv(Path.home() / ".venvs" / "b", {"sglang": "0.5.23"})
+    seen = []
+
+    def both_see(profile: EngineProfile = PROFILE) -> None:
+        chosen = resolve_interpreter(profile, paths).interpreter
+        assert chosen == doctors_choice(profile, paths)
+        seen.append(chosen)
+
+    both_see()
+    make_venv(paths.state / "engines" / "sglang-0.5.23", {"sglang": "0.5.23"})
+    both_see()
+    make_venv(tmp_path / "c", {"sglang": "0.5.23"})
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "c"))
+    both_see()
+    make_venv(tmp_path / "d", {"sglang": "0.5.23"})
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "d"))
+    both_see()
+    monkeypatch.setenv(INTERPRETER_VARIABLE, str(make_venv(tmp_path / "e", {"sglang": "0.5.9"})))
+    both_see()
+    change_settings(paths, interpreter=str(make_venv(tmp_path / "f", {"sglang": "0.5.10"})))
+    both_see()
+    named = make_venv(tmp_path / "g", {"sglang": "0.5.11"})
+    both_see(replace(PROFILE, launch=PythonLaunch(str(named))))
+    assert len(set(seen)) == 7
+
+
+def test_a_python_path_of_the_profile_counts(paths: Paths, tmp_path: Path) -> None:
+    python = make_venv(tmp_path / "env", {"sglang": "0.5.23"})
+    other = tmp_path / "elsewhere"
+    make_venv(other, {"sglang": "0.5.17"})
+    site = other / "lib/python3.11/site-packages"
+    profile = replace(
+        PROFILE, launch=PythonLaunch(str(python)), env={**PROFILE.env, "PYTHONPATH": str(site)}
+    )
+    found = resolve_interpreter(profile, paths)
+    assert (found.version, found.site_packages) == ("0.5.17", str(site))
+    assert resolve_interpreter(replace(profile, env=PROFILE.env), paths).version == "0.5.23"

@@ -1,14 +1,11 @@
 """Which engines there are, told from package metadata on disk; no engine is ever imported or run.
 
-An interpreter is asked by looking beside it: ``bin/python`` belongs to a prefix, the prefix has
-``lib/python3.X/site-packages``, and that holds ``sglang-0.5.23.dist-info``. This costs a few
-milliseconds where starting the interpreter costs fifty and importing the engine costs seconds.
+Where interpreters are looked for and what one would import is the doctor's knowledge
+(``qwen_tui_diagnostics.probes.interpreters``): what it judges is what a launch starts.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -18,14 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.settings import load_settings, settings_path
+from qwen_tui_diagnostics.probes.dist_info import Distribution, read_distributions
+from qwen_tui_diagnostics.probes.interpreters import (
+    Surroundings,
+    environment,
+    is_runnable,
+    locate,
+)
 from qwen_tui_profiles.errors import EngineError, InputError
-from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.profile import ContainerLaunch, EngineKind
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import satisfies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
 
     from qwen_tui.services.paths import Paths
     from qwen_tui_profiles.profile import EngineProfile
@@ -34,9 +37,11 @@ __all__ = [
     "DEMO_VERSION",
     "INTERPRETER_VARIABLE",
     "EngineFound",
+    "configured_interpreters",
     "engines_of",
     "find_engines",
     "resolve_interpreter",
+    "surroundings",
 ]
 
 INTERPRETER_VARIABLE = "QWEN_TUI_ENGINE_PYTHON"
@@ -47,14 +52,6 @@ DEMO_VERSION = "0.5.23"
 
 _DISTRIBUTIONS = {EngineKind.SGLANG: "sglang", EngineKind.VLLM: "vllm"}
 _IMAGE_VERSION = re.compile(r":v?(\d+\.\d+\.\d+(?:[.-]?(?:rc|post)\d+)?)(?:-|$)")
-_SHEBANG_LIMIT = 512
-_WELL_KNOWN_ROOTS: tuple[tuple[Path, str], ...] = (
-    (Path("/opt"), "*"),
-    (Path("/opt"), "*/.venv"),
-    (Path("/opt"), "*conda*/envs/*"),
-    (Path("/"), "sgl-workspace/*/.venv"),
-)
-"""Places outside the home where images and administrators put environments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +72,45 @@ class EngineFound:
     image: str | None = None
 
 
-def find_engines(paths: Paths) -> tuple[EngineFound, ...]:
+def configured_interpreters(paths: Paths) -> tuple[tuple[str, str], ...]:
+    """Return the interpreters that the settings and the session name, each with where."""
+    named = (
+        (load_settings(paths).interpreter, settings_path(paths).name),
+        (os.environ.get(INTERPRETER_VARIABLE), INTERPRETER_VARIABLE),
+    )
+    return tuple((value, source) for value, source in named if value)
+
+
+def surroundings(paths: Paths) -> Surroundings:
+    """Return where interpreters are looked for."""
+    return Surroundings(
+        env=os.environ,
+        home=Path.home(),
+        python=sys.executable,
+        configured=configured_interpreters(paths),
+        engines_folder=paths.state / "engines",
+    )
+
+
+def find_engines(paths: Paths, env: Mapping[str, str] | None = None) -> tuple[EngineFound, ...]:
     """List the engines on this machine, best candidate first.
+
+    Args:
+        paths: Where the settings and our own environments are.
+        env: What a launch adds to the environment; a ``PYTHONPATH`` in it counts.
 
     An interpreter that is configured but missing is left out here; :func:`resolve_interpreter`
     reports it when a launch would need it.
     """
     found: list[EngineFound] = []
     seen: set[tuple[str, EngineKind]] = set()
-    for source, interpreter in _candidates(paths):
-        for engine in engines_of(interpreter, source):
+    looked: set[Path] = set()
+    for interpreter, source in surroundings(paths).candidates():
+        place = Path(os.path.abspath(interpreter))  # noqa: PTH100 (a venv's python is a link)
+        if place in looked or not is_runnable(place):
+            continue
+        looked.add(place)
+        for engine in engines_of(place, source, env):
             # Several names may lead to one environment (`python`, `python3`, a link to the venv).
             key = (str(Path(engine.site_packages or engine.interpreter).resolve()), engine.kind)
             if key not in seen:
@@ -111,21 +137,16 @@ def resolve_interpreter(profile: EngineProfile, paths: Paths) -> EngineFound:
     if named is not None:
         return _named(named, profile, "profile")
 
-    settings = load_settings(paths)
-    for source, value in (
-        (settings_path(paths).name, settings.interpreter),
-        (INTERPRETER_VARIABLE, os.environ.get(INTERPRETER_VARIABLE)),
-    ):
-        if value:
-            path = _interpreter(value)
-            if path is None:
-                raise _missing(value, source)
-            # It may hold the other engine only; that is no mistake, so the search goes on.
-            for engine in engines_of(path, source):
-                if engine.kind is profile.engine:
-                    return engine
+    for value, source in configured_interpreters(paths):
+        path = locate(value, os.environ)
+        if not is_runnable(path):
+            raise _missing(value, source)
+        # It may hold the other engine only; that is no mistake, so the search goes on.
+        for engine in engines_of(path, source, profile.env):
+            if engine.kind is profile.engine:
+                return engine
 
-    discovered = [e for e in find_engines(paths) if e.kind is profile.engine]
+    discovered = [e for e in find_engines(paths, profile.env) if e.kind is profile.engine]
     if not discovered:
         raise EngineError(
             t("No Python with {engine} was found.", engine=_DISTRIBUTIONS[profile.engine]),
@@ -140,169 +161,40 @@ def resolve_interpreter(profile: EngineProfile, paths: Paths) -> EngineFound:
     return next((e for e in discovered if _fits(e, profile)), discovered[0])
 
 
-def engines_of(interpreter: Path, source: str) -> tuple[EngineFound, ...]:
-    """Return the engines that an interpreter would import."""
-    found = []
-    folders = [str(folder) for folder in _site_packages(interpreter)]
-    for kind, name in _DISTRIBUTIONS.items():
-        for folder in folders:
-            distribution = next(
-                iter(importlib.metadata.distributions(name=name, path=[folder])), None
-            )
-            version = _version(distribution)
-            if distribution is None or version is None:
-                continue
-            build = _build(distribution)
-            found.append(EngineFound(str(interpreter), kind, version, source, folder, build))
-            break
-    return tuple(found)
-
-
-def _candidates(paths: Paths) -> Iterator[tuple[str, Path]]:
-    """Yield source and interpreter in order of preference; only those that exist."""
-    settings = load_settings(paths)
-    named = (
-        (settings_path(paths).name, settings.interpreter),
-        (INTERPRETER_VARIABLE, os.environ.get(INTERPRETER_VARIABLE)),
-        ("this interpreter", sys.executable),
+def engines_of(
+    interpreter: Path, source: str, env: Mapping[str, str] | None = None
+) -> tuple[EngineFound, ...]:
+    """Return the engines that an interpreter would import when started with ``env`` added."""
+    around = environment(interpreter, {**os.environ, **(env or {})})
+    if around is None:
+        return ()
+    packages = read_distributions(around.site_folders, _DISTRIBUTIONS.values())
+    return tuple(
+        EngineFound(
+            str(interpreter),
+            kind,
+            packages[name].version,
+            source,
+            str(Path(packages[name].folder).parent),
+            _build(packages[name]),
+        )
+        for kind, name in _DISTRIBUTIONS.items()
+        if name in packages
     )
-    for source, value in named:
-        path = _interpreter(value) if value else None
-        if path is not None:
-            yield source, path
-    for source, prefix in _prefixes(paths):
-        path = _interpreter(str(prefix / "bin" / "python"))
-        if path is not None:
-            yield source, path
-    for command in ("sglang", "vllm"):
-        path = _shebang(shutil.which(command))
-        if path is not None:
-            yield f"{command} on PATH", path
 
 
-def _prefixes(paths: Paths) -> Iterator[tuple[str, Path]]:
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        value = os.environ.get(variable)
-        if value:
-            yield variable, Path(value)
-    yield "./.venv", Path.cwd() / ".venv"
-    home = Path.home()
-    patterns: Iterable[tuple[Path, str]] = (
-        (paths.state, "engines/*"),
-        (home, "*venv*"),
-        (home, "sglang*"),
-        (home, "vllm*"),
-        (home, "sglang*/.venv"),
-        (home, "vllm*/.venv"),
-        (home, ".venvs/*"),
-        (home, "venvs/*"),
-        (home, ".virtualenvs/*"),
-        (home, ".local/share/virtualenvs/*"),
-        (home, "*conda*/envs/*"),
-        (home, "miniforge*/envs/*"),
-        *_WELL_KNOWN_ROOTS,
-    )
-    for root, pattern in patterns:
-        try:
-            folders = sorted(root.glob(pattern))
-        except OSError:
-            continue
-        for folder in folders:
-            if (folder / "bin").is_dir():
-                yield str(folder), folder
-
-
-def _interpreter(value: str) -> Path | None:
-    """Return the interpreter as it was named, made absolute; links are kept, a venv *is* one."""
-    path = Path(value).expanduser()
-    if os.sep not in value:
-        located = shutil.which(value)
-        if located is None:
-            return None
-        path = Path(located)
-    if path.is_dir():
-        path = path / "bin" / "python"
-    path = Path(os.path.abspath(path))  # noqa: PTH100 (resolve() would follow the venv's link)
-    return path if path.is_file() and os.access(path, os.X_OK) else None
-
-
-def _site_packages(interpreter: Path) -> Iterator[Path]:
-    """Yield the folders that this interpreter imports packages from."""
-    prefix = interpreter.parent.parent
-    configuration = prefix / "pyvenv.cfg"
-    yield from _libraries(prefix)
-    if configuration.is_file():
-        settings = _pyvenv(configuration)
-        if settings.get("include-system-site-packages", "").lower() == "true":
-            home = settings.get("home")
-            if home:
-                yield from _libraries(Path(home).parent)
-        return
-    base = interpreter.resolve().parent.parent
-    if base != prefix:
-        yield from _libraries(base)
-    if base in {Path("/usr"), Path("/usr/local")}:
-        yield from _libraries(Path("/usr/local"))
-        yield from _libraries(Path("/usr"))
-    yield from _libraries(Path.home() / ".local")
-
-
-def _libraries(prefix: Path) -> Iterator[Path]:
-    for pattern in ("lib/python3*/site-packages", "lib/python3*/dist-packages"):
-        yield from sorted(prefix.glob(pattern), reverse=True)
-    yield from sorted(prefix.glob("lib64/python3*/site-packages"), reverse=True)
-
-
-def _pyvenv(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition("=") for line in lines if "=" in line)
-    return {key.strip().lower(): value.strip() for key, _, value in pairs}
-
-
-def _shebang(script: str | None) -> Path | None:
-    if script is None:
-        return None
-    try:
-        with Path(script).open("rb") as file:
-            first = file.read(_SHEBANG_LIMIT).split(b"\n", 1)[0]
-    except OSError:
-        return None
-    if not first.startswith(b"#!"):
-        return None
-    words = first[2:].decode("utf-8", "replace").split()
-    return _interpreter(words[0]) if words and "python" in words[0] else None
-
-
-def _version(distribution: importlib.metadata.Distribution | None) -> str | None:
-    """Return the version; ``None`` for the remains of an uninstalled package."""
-    if distribution is None:
-        return None
-    value = distribution.metadata["Version"]
-    return clean(str(value)) if value else None
-
-
-def _build(distribution: importlib.metadata.Distribution) -> str | None:
+def _build(distribution: Distribution) -> str | None:
     """Return where a fork or a source checkout came from (``direct_url.json``, PEP 610)."""
-    try:
-        text = distribution.read_text("direct_url.json")
-        data = json.loads(text) if text else None
-    except (OSError, ValueError):
-        return None
-    if not isinstance(data, dict) or not isinstance(data.get("url"), str):
-        return None
-    info = data.get("vcs_info")
-    commit = info.get("commit_id") if isinstance(info, dict) else None
-    return clean(f"{data['url']}@{commit}" if isinstance(commit, str) else data["url"])
+    if distribution.url is None or distribution.commit is None:
+        return distribution.url
+    return f"{distribution.url}@{distribution.commit}"
 
 
 def _named(value: str, profile: EngineProfile, source: str) -> EngineFound:
-    path = _interpreter(value)
-    if path is None:
+    path = locate(value, os.environ)
+    if not is_runnable(path):
         raise _missing(value, source)
-    found = engines_of(path, source)
+    found = engines_of(path, source, profile.env)
     match = next((e for e in found if e.kind is profile.engine), None)
     if match is None:
         raise EngineError(

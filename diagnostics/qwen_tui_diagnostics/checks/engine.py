@@ -42,11 +42,13 @@ def _found(facts: Facts, target: Target) -> Verdict:
     engine = target.engine or "sglang"
     missing = facts.text("engine.named_missing")
     if missing:
+        source = facts.text("engine.named_by") if facts.has("engine.named_by") else "named"
+        place = t("in the profile") if source == "named" else t("in {source}", source=source)
         return failed(
-            t("{path} is not an interpreter", path=missing),
+            t("{path} ({place}) is not an interpreter", path=missing, place=place),
             expected=t("a Python with {engine} installed", engine=engine),
             consequence=t("the launch is refused"),
-            remedy=fix(t("correct the interpreter in the profile, or pass --python")),
+            remedy=fix(t("correct it there, or pass --python")),
         )
     installs, looked = facts.rows("engine.installs"), facts.texts("engine.looked_at")
     if not installs:

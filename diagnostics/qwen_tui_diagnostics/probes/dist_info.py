@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ from qwen_tui_diagnostics.probes.files import read_text, try_text
 from qwen_tui_profiles.foreign import clean, redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Distribution", "Environment", "canonical", "environment_of", "read_distributions"]
 
 _RUNS = re.compile(r"[-_.]+")
+_CHANGES_PATH = re.compile(r"addsitedir|sys\.path")
 
 
 def canonical(name: str) -> str:
@@ -45,16 +47,22 @@ class Environment:
 
     python: tuple[int, int] | None
     site_folders: tuple[Path, ...]
-    system_site: bool = False
-    """It also sees the packages of its base installation, which were not read."""
+    """In the order of ``sys.path``, with what ``.pth`` files add."""
+    must_ask: bool = False
+    """There is more than the layout tells: the packages of its base installation, or a ``.pth``
+    file that runs code to find folders."""
     base: Path | None = None
     """Folder of the interpreter that a virtual environment was made from."""
     isolated: bool = False
     """It does not see the packages in the user's home (a virtual environment)."""
 
 
-def environment_of(interpreter: Path) -> Environment | None:
+def environment_of(interpreter: Path, env: Mapping[str, str] | None = None) -> Environment | None:
     """Find the site-packages of an interpreter by the layout of its prefix.
+
+    Args:
+        interpreter: Absolute path.
+        env: The environment that it would be started with.
 
     Returns:
         ``None`` when the layout does not tell (a distribution's own Python); ask the interpreter.
@@ -69,18 +77,60 @@ def environment_of(interpreter: Path) -> Environment | None:
         for folder in sorted((prefix / lib).glob("python3*/site-packages"))
         if folder.is_dir()
     ]
-    unique = tuple({folder.resolve(): folder for folder in folders}.values())
+    unique = {folder.resolve(): folder for folder in folders}
     if not unique:
         return None
-    match = re.fullmatch(r"python(\d+)\.(\d+)t?", unique[0].parent.name)
+    match = re.fullmatch(r"python(\d+)\.(\d+)t?", next(iter(unique.values())).parent.name)
+    isolated = settings is not None or bool((env or {}).get("PYTHONNOUSERSITE"))
+    if not isolated and match is not None and env is not None and env.get("HOME"):
+        user_site = Path(env["HOME"]) / ".local/lib" / match[0] / "site-packages"
+        if user_site.is_dir():
+            unique = {user_site.resolve(): user_site} | unique
+    must_ask = (settings or {}).get("include-system-site-packages", "").lower() == "true"
+    sites = tuple(unique.values())
+    for site in sites:
+        added, runs_code = _path_files(site)
+        must_ask = must_ask or runs_code
+        for folder in added:
+            unique.setdefault(folder.resolve(), folder)
     return Environment(
         python=(int(match[1]), int(match[2])) if match else None,
-        site_folders=unique,
-        system_site=(settings or {}).get("include-system-site-packages", "") == "true",
+        site_folders=tuple(unique.values()),
+        must_ask=must_ask,
         base=Path(settings["home"]) if settings and "home" in settings else None,
-        isolated=settings is not None
-        and settings.get("include-system-site-packages", "") != "true",
+        isolated=isolated and not must_ask,
     )
+
+
+def _path_files(site: Path) -> tuple[list[Path], bool]:
+    """Return the folders that ``.pth`` files add, and whether one of them runs code to add more.
+
+    As the ``site`` module does: a line is a folder, relative to where the file is; lines that begin
+    with ``import`` are run; the files of an added folder are not read.
+    """
+    found: list[Path] = []
+    runs_code = False
+    for line in _path_lines(site):
+        if line.startswith(("import ", "import\t")):
+            runs_code = runs_code or _CHANGES_PATH.search(line) is not None
+            continue
+        folder = Path(os.path.abspath(site / line))  # noqa: PTH100 (links are kept, as Python does)
+        if folder.is_dir():
+            found.append(folder)
+    return found, runs_code
+
+
+def _path_lines(site: Path) -> Iterator[str]:
+    try:
+        files = sorted(entry for entry in site.iterdir() if entry.name.endswith(".pth"))
+    except OSError:
+        return
+    for file in files:
+        if file.name.startswith("."):
+            continue
+        for line in (try_text(file) or "").splitlines():
+            if line.strip() and not line.startswith("#"):
+                yield line.rstrip()
 
 
 def read_distributions(

@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from qwen_tui_diagnostics.probes.files import read_text, try_text
 from qwen_tui_profiles.flags import respell
@@ -42,7 +43,8 @@ def build_facts(
     torch = torch_facts(folders)
     if torch:
         facts["torch"] = torch
-    root = next((f for f in folders if (f / engine).is_dir()), None)
+    places = (*folders, *_checkouts(packages[engine]))
+    root = next((f for f in places if (f / engine).is_dir()), None)
     if root is not None and context.target.argv:
         # The launch writes the flags in the names of the version that is there.
         version = packages[engine].version
@@ -55,6 +57,16 @@ def build_facts(
         if model is not None:
             facts["model"] = model
     return facts
+
+
+def _checkouts(distribution: Distribution) -> tuple[Path, ...]:
+    """Return where the package of an editable installation may lie."""
+    parts = urlsplit(distribution.url or "")
+    if not distribution.editable or parts.scheme != "file":
+        return ()
+    checkout = Path(unquote(parts.path))
+    # SGLang keeps its package below `python/`; `pip install -e ./python` names that folder.
+    return checkout, checkout / "python"
 
 
 def torch_facts(folders: Sequence[Path]) -> dict[str, Any]:

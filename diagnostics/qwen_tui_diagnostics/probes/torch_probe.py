@@ -37,11 +37,15 @@ except Exception as error:
 try:
     out["available"] = torch.cuda.is_available()
     if out["available"]:
-        x = torch.ones(1024, device="cuda")
-        out["sum"] = float((x * 2).sum().item())
+        out["devices"] = torch.cuda.device_count()
+        for number in range(out["devices"]):
+            out["device"] = number
+            x = torch.ones(1024, device="cuda:%d" % number)
+            out["sum"] = float((x * 2).sum().item())
+            if out["sum"] != 2048.0:
+                break
         free, total = torch.cuda.mem_get_info()
         out["free_bytes"], out["total_bytes"] = free, total
-        out["devices"] = torch.cuda.device_count()
 except Exception as error:
     out["kernel_error"] = type(error).__name__ + ": " + str(error).splitlines()[0][:200]
 print(json.dumps(out))
@@ -70,12 +74,14 @@ def collect(context: Context, found: Gathered) -> None:
 def _ask(context: Context, interpreter: Path) -> dict[str, Any] | str:
     try:
         done = subprocess.run(
-            [str(interpreter), "-I", "-X", "utf8", "-c", _PROGRAM],
+            # Without -I: a launch sees PYTHONPATH and the packages in the home folder too.
+            [str(interpreter), "-X", "utf8", "-c", _PROGRAM],
             capture_output=True,
             timeout=LIMIT_S,
             check=False,
             stdin=subprocess.DEVNULL,
             env=context.child_env,
+            cwd="/",
         )
     except subprocess.TimeoutExpired:
         return "timeout"
