@@ -45,7 +45,7 @@ ORDER = (
     "server_args={'model_path'",
     "Init parallel begin.",
     "Memory baseline taken. mem usage=",
-    "Load weight begin. avail mem=30.77 GB",
+    "Load weight begin. avail mem=30.79 GB",
     "Load weight end. elapsed=",
     "Load weight begin. avail mem=12.18 GB",
     "type=Qwen3_5ForCausalLMMTP",

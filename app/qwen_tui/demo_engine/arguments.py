@@ -48,7 +48,7 @@ class DemoOptions:
     ``None`` = 13.5 ms, or 21 ms with speculation."""
     prefill_tok_s: float = 9000.0
     """Prefill speed in tokens a second; 0 = instant."""
-    free_gib: float = 30.768
+    free_gib: float = 30.790
     """Free memory of the simulated card before the weights, in GiB."""
     fault: str | None = None
     """A key of :data:`qwen_tui.demo_engine.faults.FAULTS`."""

@@ -160,7 +160,7 @@ def _load_models(settings: Settings, budget: Budget, clock: Clock) -> None:
     _weights(settings, budget.free, clock)
     if not settings.speculative:
         return
-    emit(f"Load weight begin. avail mem={budget.after_target:.2f} GB")
+    emit(f"Load weight begin. avail mem={budget.before_draft:.2f} GB")
     seconds = clock.spend("load_draft", 0.06)
     emit(
         f"Load weight end. elapsed={seconds:.2f} s, type=Qwen3_5ForCausalLMMTP, "

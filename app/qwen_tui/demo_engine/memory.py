@@ -40,6 +40,14 @@ _BASELINE_GIB = 0.08
 """What the free memory at the end of the initialisation exceeds the printed one by."""
 _MULTIMODAL_GIB = 100 / 1024
 """``SGLANG_VLM_CACHE_SIZE_MB``, reserved for every multimodal class."""
+_ROTARY_POSITIONS = 262144
+"""The text's rotary cache (64 dimensions, float32) is built for as many."""
+_ROTARY_ROW = 64 * 4
+_VISION_ROTARY_ROW = 36 * 4
+_SEGMENT = 2 << 20
+"""Blocks of 10 MiB and more are multiples of this in the caching allocator."""
+_SHARED_SEGMENT = 20 << 20
+"""Smaller ones share such segments."""
 _GRAPH_GIB = {"decode": 0.11, "target_verify": 0.13, "draft_decode": 0.07, "draft_extend": 0.07}
 """Memory of one captured graph set, as recorded with two batch sizes."""
 
@@ -50,6 +58,8 @@ class Budget:
 
     free: float
     weights: float
+    rotary: float
+    """What the rotary caches grow by after the target's load."""
     draft: float
     conv: float
     ssm: float
@@ -77,9 +87,14 @@ class Budget:
         return self.free - self.weights
 
     @property
+    def before_draft(self) -> float:
+        """Free memory when the rotary caches of the target have grown."""
+        return self.after_target - self.rotary
+
+    @property
     def after_draft(self) -> float:
         """Free memory after both weights."""
-        return self.free - self.weights - self.draft
+        return self.before_draft - self.draft
 
     @property
     def after_pools(self) -> float:
@@ -108,7 +123,8 @@ def solve(s: Settings, free: float) -> Budget:
         )
         raise Refused(message)
     base = free + _BASELINE_GIB
-    room = free - weights - draft - base * (1 - s.mem_fraction) - _MULTIMODAL_GIB
+    rotary = _rotary_growth(s)
+    room = free - weights - rotary - draft - base * (1 - s.mem_fraction) - _MULTIMODAL_GIB
     slots = _slots(s, room)
     requests = clamp_requests(s.max_running, slots, s.slots_per_request) or 0
     if requests == 0:
@@ -137,7 +153,22 @@ def solve(s: Settings, free: float) -> Budget:
     if s.max_total_tokens is not None:
         tokens = min(tokens, s.max_total_tokens // s.page_size * s.page_size)
     effective = min(requests, tokens // 2)
-    return _budget(s, free, weights, draft, slots, requests, profiled, tokens, effective)
+    return _budget(s, free, weights, rotary, draft, slots, requests, profiled, tokens, effective)
+
+
+def _rotary_growth(s: Settings) -> float:
+    """GiB by which the rotary caches grow: the text's, and above all the vision tower's."""
+    steps = max(s.draft_tokens - 1, 0) if s.speculative else 0
+    rows = s.context_len + 2 * steps * s.draft_tokens + 256
+    rows = -(-rows // 128) * 128
+    grown = _segments(rows * _VISION_ROTARY_ROW)
+    if rows > _ROTARY_POSITIONS:
+        grown += _segments(rows * _ROTARY_ROW) - _segments(_ROTARY_POSITIONS * _ROTARY_ROW)
+    return grown / GIB
+
+
+def _segments(size: int) -> int:
+    return _SHARED_SEGMENT if size < 10 << 20 else -(-size // _SEGMENT) * _SEGMENT
 
 
 def _slots(s: Settings, room: float) -> int:
@@ -179,6 +210,7 @@ def _budget(
     s: Settings,
     free: float,
     weights: float,
+    rotary: float,
     draft: float,
     slots: int,
     requests: int,
@@ -198,11 +230,22 @@ def _budget(
     graphs = {name: _GRAPH_GIB[name] for name in names}
     freed = _DRAFT_FREED_GIB if s.speculative else 0.0
     available = (
-        free - weights - draft - conv - ssm - inter - kv - draft_kv + freed - sum(graphs.values())
+        free
+        - weights
+        - rotary
+        - draft
+        - conv
+        - ssm
+        - inter
+        - kv
+        - draft_kv
+        + freed
+        - sum(graphs.values())
     )
     return Budget(
         free=free,
         weights=weights,
+        rotary=rotary,
         draft=draft,
         conv=conv,
         ssm=ssm,
