@@ -198,3 +198,19 @@ def test_argv_without_a_limit_makes_it_an_adjustment() -> None:
     assert clamps(report) == []
     assert adjusted(report)["--max-running-requests"][1] == 4
     assert adjusted(report)["--context-length"] == (None, 49994)
+
+
+def test_argv_as_the_profiles_write_it_shows_only_what_changed() -> None:
+    argv = ["/opt/venv/bin/python", "-m", "sglang.launch_server", "--model-path", "~/m", "--port",
+            "30000", "--speculative-algorithm", "NEXTN", "--speculative-num-steps", "5",
+            "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "6",
+            "--max-running-requests", "4", "--max-mamba-cache-size", "8", "--page-size", "32",
+            "--mamba-scheduler-strategy", "extra_buffer_lazy", "--context-length", "159776",
+            "--kv-cache-dtype", "fp8_e4m3", "--mem-fraction-static", "0.62", "--tp", "1",
+            "--chunked-prefill-size", "2048", "--enable-metrics",
+            "--cuda-graph-backend-prefill", "disabled", "--api-key", "sk-not-to-be-seen"]  # fmt: skip
+    report = read(load("h200/cg27-lazy-5-1-6.log"), argv)
+    assert clamps(report) == [("--max-running-requests", 4, 2)]
+    assert adjusted(report)["--speculative-algorithm"] == ("NEXTN", "EAGLE")
+    assert set(adjusted(report)) == {"--speculative-algorithm", "--mm-attention-backend"}
+    assert "sk-not-to-be-seen" not in str(report.as_json())

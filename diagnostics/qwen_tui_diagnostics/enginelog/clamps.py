@@ -346,7 +346,8 @@ def _resolved(boot: Boot, out: Changes, requested: dict[str, Value]) -> None:
         got = boot.args[name]
         if _same(asked, got) or (isinstance(asked, str) and asked.startswith(("{", "["))):
             continue
-        chosen = asked in _OPEN or (asked, got) in _RENAMED
+        refined = isinstance(asked, str) and isinstance(got, str) and got.startswith(asked)
+        chosen = refined or asked in _OPEN or (asked, got) in _RENAMED
         out.add(
             "--" + name.replace("_", "-"), asked, got, "argument resolution",
             t("The engine chose the value.") if chosen

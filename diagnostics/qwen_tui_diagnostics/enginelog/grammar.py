@@ -159,7 +159,7 @@ def number(text: str) -> Value:
 
 
 def compile_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Check a table: phases and needles make sense.
+    """Check and freeze a table.
 
     Raises:
         ValueError: a row's needle is empty.
