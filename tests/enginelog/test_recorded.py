@@ -208,7 +208,8 @@ def test_argv_as_the_profiles_write_it_shows_only_what_changed() -> None:
             "--mamba-scheduler-strategy", "extra_buffer_lazy", "--context-length", "159776",
             "--kv-cache-dtype", "fp8_e4m3", "--mem-fraction-static", "0.62", "--tp", "1",
             "--chunked-prefill-size", "2048", "--enable-metrics",
-            "--cuda-graph-backend-prefill", "disabled", "--api-key", "sk-not-to-be-seen"]  # fmt: skip
+            "--cuda-graph-backend-prefill", "disabled", "--api-key",
+            "sk-not-to-be-seen"]  # fmt: skip
     report = read(load("h200/cg27-lazy-5-1-6.log"), argv)
     assert clamps(report) == [("--max-running-requests", 4, 2)]
     assert adjusted(report)["--speculative-algorithm"] == ("NEXTN", "EAGLE")
