@@ -11,17 +11,26 @@ from qwen_tui.services.desks import Past, PlanQuestion, ProfileSheet
 from qwen_tui.services.history import BootRow, Durations, SwapRow
 from qwen_tui.services.known_models import KNOWN_MODELS
 from qwen_tui_profiles.compare import compare
+from qwen_tui_profiles.findings import Clamp
 from qwen_tui_profiles.launch import build_launch
 from qwen_tui_profiles.plan.predict import PlanRequest, predict
+from qwen_tui_profiles.plan.result import (
+    Assumption,
+    BudgetLine,
+    Interval,
+    Knob,
+    Plan,
+    StatePlan,
+)
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.rules import judge_profile
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from qwen_tui_profiles.compare import Comparison
     from qwen_tui_profiles.errors import QwenTuiError
-    from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
 
 THEN = 1_764_400_000.0
@@ -87,17 +96,66 @@ class FakeHistory:
         return Durations(38.5, 40.1, 3) if self.the_past.swaps else None
 
 
+FROZEN_PLAN = Plan(
+    fits=True,
+    failure=None,
+    failure_class=None,
+    minimum_fraction=None,
+    kv_tokens=Interval(134_203, 131_000, 134_400),
+    requests_asked=4,
+    requests=2,
+    limited_by="mamba state slots",
+    state=StatePlan(8, 4, 0.66, 1.29, 74.8, "extra_buffer_lazy"),
+    weights_gib=18.59,
+    draft_gib=0.79,
+    kv_gib=4.1,
+    context_declared=159_776,
+    context_usable=134_197,
+    slack_gib=5.56,
+    budget=(
+        BudgetLine("weights", 18.59, t("from the headers"), t("Target weights on the card")),
+        BudgetLine("state", 0.66, t("8 slots and one for padding"), t("State slots")),
+        BudgetLine("kv_cache", 4.1, t("134,203 tokens of 32,768 B"), t("KV cache")),
+    ),
+    clamps=(
+        Clamp(
+            "--max-running-requests",
+            4,
+            2,
+            "mamba state slots",
+            t("8 state slots, 4 a request."),
+            t("Set --max-mamba-cache-size 16."),
+            None,
+        ),
+    ),
+    adjustments=(),
+    findings=(),
+    assumed=(Assumption("total_gib", 31.84, t("no GPU here; a 32 GB card")),),
+    engine="sglang",
+    engine_version="0.5.23",
+    fraction=0.97,
+    knobs=(
+        Knob("--max-mamba-cache-size", t("one slot more"), -2400, None),
+        Knob("--max-running-requests", t("one request more"), -23_968, 1),
+    ),
+)
+"""For snapshots, which must not change when the arithmetic learns something."""
+
+
 class FakePlans:
     """The planner's own arithmetic for SGLang 0.5.23 on a card with 30.77 GiB free."""
 
     def __init__(self) -> None:
         self.asked: list[PlanQuestion] = []
         self.error: QwenTuiError | None = None
+        self.frozen: Plan | None = None
 
     async def plan(self, question: PlanQuestion) -> Plan:
         self.asked.append(question)
         if self.error is not None:
             raise self.error
+        if self.frozen is not None:
+            return self.frozen
         model = KNOWN_MODELS[0]
         config = json.loads((model.folder / "config.json").read_text())
         drafts = "--speculative-algorithm" in question.profile.argv

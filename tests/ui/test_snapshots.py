@@ -13,6 +13,7 @@ from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.themes import THEME_NAMES
 from support.console_pilot import settled, view_of
 from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, running, starting
+from support.fake_desks import FROZEN_PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,12 +42,15 @@ SCENES: dict[str, tuple[ServerSnapshot | None, GpuView]] = {
 def compare(
     snap_compare: SnapCompare, fake: FakeConsole, size: tuple[int, int], *keys: str
 ) -> bool:
+    fake.fake_plans.frozen = FROZEN_PLAN
     app = ConsoleApp(fake, clock=lambda: NOW)
 
     async def ready(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: view_of(pilot).selected is not None)
         await settled(pilot, lambda: view_of(pilot).log_total == fake.line_count)
         await settled(pilot, lambda: len(app.view.series.of("running")) >= fake.expected_lives)
+        await settled(pilot, lambda: app.theme == (fake.chosen.theme or app.theme))
+        await pilot.pause(0.2)
         for key in keys:
             await pilot.press(key)
             await pilot.pause(0.3)

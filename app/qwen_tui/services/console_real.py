@@ -232,12 +232,10 @@ class RealConsole:
         """Run the doctor for a profile."""
         runner = await _module("qwen_tui_diagnostics.runner")
         context = await _module("qwen_tui_diagnostics.context")
+        doctor = await _module("qwen_tui.services.doctor")
         target = context.Target() if profile is None else context.Target.from_profile(profile)
-        around = context.Context(
-            target=replace(target, own_pids=self._own_pids()),
-            state_folder=str(self._paths.state),
-            cache_folder=str(self._paths.cache),
-            terminal=_terminal(),
+        around = await asyncio.to_thread(
+            doctor.doctor_context, self._paths, target, terminal=_terminal()
         )
         async for result in runner.run_checks(around, only):
             yield result
@@ -252,12 +250,6 @@ class RealConsole:
                 module = await _module("qwen_tui.services.supervisor")
                 self._supervisor = module.ServerSupervisor(self._paths)
             return self._supervisor
-
-    def _own_pids(self) -> tuple[int, ...]:
-        record = None if self._supervisor is None else self._supervisor.record
-        if record is None or not record.open:
-            return ()
-        return tuple(p.pid for p in (*filter(None, (record.main,)), *record.relatives))
 
     def _server_pid(self) -> int | None:
         record = None if self._supervisor is None else self._supervisor.record
