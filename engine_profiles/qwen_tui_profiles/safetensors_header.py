@@ -154,7 +154,7 @@ def parse_header(raw: bytes) -> Header:
     Raises:
         HeaderError: The reference reader would refuse it, or it is too large to look at.
     """
-    if len(raw) > LARGEST_READ_BYTES or count_marks(raw) > MOST_MARKS:
+    if len(raw) > LARGEST_READ_BYTES or (len(raw) > MOST_MARKS < count_marks(raw)):
         raise HeaderError(
             HeaderFault.TOO_COMPLEX,
             t("a header of {size} bytes is larger than any known release's", size=len(raw)),
@@ -165,7 +165,8 @@ def parse_header(raw: bytes) -> Header:
     tensors: dict[str, TensorEntry] = {}
     duplicates: dict[str, bool] = {}
     metadata: Mapping[str, str] | None = None
-    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
+    kinds: dict[tuple[str, tuple[int, ...]], tuple[int, str, tuple[int, ...]]] = {}
+    new = tuple.__new__
     position = 0
     in_order = True
     for name, value in pairs:
@@ -176,29 +177,37 @@ def parse_header(raw: bytes) -> Header:
             continue
         if type(value) is tuple and len(value) == 3:
             (key_0, dtype), (key_1, dims), (key_2, offsets) = value
-            if (key_0, key_1, key_2) != ("dtype", "shape", "data_offsets"):
+            if key_0 != "dtype" or key_1 != "shape" or key_2 != "data_offsets":
                 dtype, dims, offsets = _fields(name, value)
         else:
             dtype, dims, offsets = _fields(name, value)
-        if type(dims) is not list or type(offsets) is not list or len(offsets) != 2:
+        if (
+            type(dims) is not list
+            or type(dtype) is not str
+            or type(offsets) is not list
+            or len(offsets) != 2
+        ):
             raise _bad_entry(name)
         begin, end = offsets
-        if type(begin) is not int or type(end) is not int or not 0 <= begin <= _U64 >= end >= 0:
-            raise _bad_entry(name)
-        if type(dtype) is not str:
+        if type(begin) is not int or type(end) is not int:
             raise _bad_entry(name)
         shape = tuple(dims)
-        size = None if careful else sizes.get((dtype, shape))
-        if size is None:
+        known = None if careful else kinds.get((dtype, shape))
+        if known is None:
             size = _size(name, dtype, shape)
             if not careful:
-                sizes[dtype, shape] = size
-        entry = TensorEntry(dtype, shape, begin, end)
+                # One object for each kind: experts by the thousand share dtype and shape.
+                kinds[dtype, shape] = (size, dtype, shape)
+        else:
+            size, dtype, shape = known
+        entry: TensorEntry = new(TensorEntry, (dtype, shape, begin, end))
         if name in tensors:
             duplicates[name] = duplicates.get(name, True) and tensors[name] == entry
         tensors[name] = entry
         if begin != position or end - begin != size:
             in_order = False
+            if not 0 <= begin <= _U64 or not 0 <= end <= _U64:
+                raise _bad_entry(name)
         position = end
     if not in_order or duplicates:
         position = _cover(tensors)

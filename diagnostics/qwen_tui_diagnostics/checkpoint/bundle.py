@@ -88,9 +88,14 @@ class Bundles:
         bundle.files.update(dict.fromkeys(files))
         bundle.count += len(names) if count is None else count
 
-    def rules(self) -> set[str]:
-        """Return the rules that have troubles."""
-        return {bundle.rule for bundle in self._bundles.values()}
+    def modules_of(self, rule: str) -> set[str]:
+        """Return the modules that have a trouble of this rule."""
+        return {
+            name
+            for bundle in self._bundles.values()
+            if bundle.rule == rule
+            for name in bundle.modules
+        }
 
     def report(self) -> None:
         """Turn every bundle into a finding."""

@@ -150,26 +150,61 @@ def check_index(
     reachable = [name for name in index.moved if name not in index.missing]
     if reachable:
         found.add("N08", evidence=reachable[0], files=reachable)
-    holders: dict[str, list[str]] = {}
-    for name in load_order(index.loaded, engine):
-        header = shards[name].header
-        if header is not None:
-            for key in header.tensors:
-                if key in holders:
-                    holders[key].append(name)
-                else:
-                    holders[key] = [name]
+    holders = _holders(load_order(index.loaded, engine), shards)
     whole = all(shards[name].header is not None for name in index.loaded)
     if index.weight_map is None:
         _check_numbering(index, found)
         _check_leftovers(index, holders, shards, found)
         return Reach.PARTIAL if index.broken or not whole else Reach.FULL
+    if not holders.double and index.weight_map == holders.last:
+        if index.total_size:
+            _say_total(index.total_size, sum(_data_bytes(s) for s in shards.values()), found)
+        return Reach.FULL
     unread = {name for name in index.loaded if shards[name].header is None}
     _check_map(index, index.weight_map, holders, unread, found)
     _check_copies(index.weight_map, holders, shards, found)
-    if whole and not index.missing and not index.moved:
-        _check_total(index, index.weight_map, holders, shards, found)
+    if whole and not index.missing and not index.moved and index.total_size:
+        total = 0
+        for key in index.weight_map:
+            header = shards[holders.last[key]].header if key in holders.last else None
+            total += 0 if header is None else header.tensors[key].size_bytes
+        _say_total(index.total_size, total, found)
     return Reach.FULL if whole and not index.missing else Reach.PARTIAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Holders:
+    """Which files hold a tensor, in the order of loading."""
+
+    last: dict[str, str]
+    """Tensor → the file that is read last and wins."""
+    double: dict[str, list[str]]
+    """Tensors in several files."""
+
+    def of(self, key: str) -> list[str]:
+        return self.double.get(key) or [self.last[key]]
+
+
+def _holders(order: list[str], shards: Mapping[str, Shard]) -> _Holders:
+    headers = [(name, shards[name].header) for name in order]
+    last: dict[str, str] = {}
+    total = 0
+    for name, header in headers:
+        if header is not None:
+            last.update(dict.fromkeys(header.tensors, name))
+            total += len(header.tensors)
+    double: dict[str, list[str]] = {}
+    if len(last) < total:
+        every: dict[str, list[str]] = {}
+        for name, header in headers:
+            for key in () if header is None else header.tensors:
+                every.setdefault(key, []).append(name)
+        double = {key: names for key, names in every.items() if len(names) > 1}
+    return _Holders(last, double)
+
+
+def _data_bytes(shard: Shard) -> int:
+    return 0 if shard.header is None else shard.header.data_bytes
 
 
 def _say_missing(index: Index, found: Findings) -> None:
@@ -213,15 +248,15 @@ def _check_numbering(index: Index, found: Findings) -> None:
 
 
 def _check_leftovers(
-    index: Index, holders: Mapping[str, list[str]], shards: Mapping[str, Shard], found: Findings
+    index: Index, holders: _Holders, shards: Mapping[str, Shard], found: Findings
 ) -> None:
     numbered = {m["total"] for name in index.loaded if (m := _NUMBERED.match(name))}
-    double = [key for key, names in holders.items() if len(names) > 1]
-    differ = [key for key in double if _differ(key, holders[key], shards)]
+    double = list(holders.double)
+    differ = [key for key in double if _differ(key, holders.of(key), shards)]
     if differ:
         _say_copies(differ, holders, found, severity=Severity.ERROR, stale=False)
     elif double:
-        files = dict.fromkeys(name for key in double for name in holders[key])
+        files = dict.fromkeys(name for key in double for name in holders.of(key))
         found.add(
             "N10",
             evidence=f"{len(double)} tensors in more than one file",
@@ -236,12 +271,12 @@ def _check_leftovers(
 def _check_map(
     index: Index,
     weight_map: Mapping[str, str],
-    holders: Mapping[str, list[str]],
+    holders: _Holders,
     unread: set[str],
     found: Findings,
 ) -> None:
     gone = unread | set(index.missing) | set(index.moved)
-    lost = [key for key, name in weight_map.items() if key not in holders and name not in gone]
+    lost = [key for key, name in weight_map.items() if key not in holders.last and name not in gone]
     if lost:
         found.add(
             "N03",
@@ -253,39 +288,39 @@ def _check_map(
     elsewhere = [
         key
         for key, name in weight_map.items()
-        if key in holders and name not in holders[key] and name not in gone
+        if key in holders.last and name not in holders.of(key) and name not in gone
     ]
     if elsewhere:
         key = elsewhere[0]
         found.add(
             "N04",
-            evidence=f"{key}: index {weight_map[key]}, stored in {holders[key][0]}",
+            evidence=f"{key}: index {weight_map[key]}, stored in {holders.of(key)[0]}",
             tensors=elsewhere,
             count=len(elsewhere),
             files=dict.fromkeys(weight_map[key] for key in elsewhere),
         )
-    extra = [key for key in holders if key not in weight_map]
+    extra = [key for key in holders.last if key not in weight_map]
     if extra:
         found.add(
             "N06",
             evidence=extra[0],
             tensors=extra,
             count=len(extra),
-            files=dict.fromkeys(name for key in extra for name in holders[key]),
+            files=dict.fromkeys(name for key in extra for name in holders.of(key)),
         )
 
 
 def _check_copies(
     weight_map: Mapping[str, str],
-    holders: Mapping[str, list[str]],
+    holders: _Holders,
     shards: Mapping[str, Shard],
     found: Findings,
 ) -> None:
-    double = [key for key, names in holders.items() if len(names) > 1]
+    double = list(holders.double)
     if not double:
         return
-    differ = [key for key in double if _differ(key, holders[key], shards)]
-    stale = [key for key in double if key in weight_map and weight_map[key] != holders[key][-1]]
+    differ = [key for key in double if _differ(key, holders.of(key), shards)]
+    stale = [key for key in double if key in weight_map and weight_map[key] != holders.last[key]]
     if differ:
         _say_copies(differ, holders, found, severity=Severity.ERROR, stale=False)
     if stale and not differ:
@@ -305,7 +340,7 @@ def _differ(key: str, names: list[str], shards: Mapping[str, Shard]) -> bool:
 
 def _say_copies(
     keys: list[str],
-    holders: Mapping[str, list[str]],
+    holders: _Holders,
     found: Findings,
     *,
     severity: Severity,
@@ -314,46 +349,31 @@ def _say_copies(
     if stale:
         detail = t(
             "The index means the copy in another file than {last}, which is read last and wins.",
-            last=clean(holders[keys[0]][-1]),
+            last=clean(holders.last[keys[0]]),
         )
     elif severity is Severity.ERROR:
         detail = t("The copies differ in dtype or shape; {last} wins.",
-                   last=clean(holders[keys[0]][-1]))  # fmt: skip
+                   last=clean(holders.last[keys[0]]))  # fmt: skip
     else:
         detail = t("The copies have the same dtype and shape.")
     found.add(
         "N05",
         severity=severity,
-        evidence=f"{keys[0]}: {', '.join(holders[keys[0]])}",
+        evidence=f"{keys[0]}: {', '.join(holders.of(keys[0]))}",
         detail=detail,
         tensors=keys,
         count=len(keys),
-        files=dict.fromkeys(name for key in keys for name in holders[key]),
+        files=dict.fromkeys(name for key in keys for name in holders.of(key)),
     )
 
 
-def _check_total(
-    index: Index,
-    weight_map: Mapping[str, str],
-    holders: Mapping[str, list[str]],
-    shards: Mapping[str, Shard],
-    found: Findings,
-) -> None:
-    declared = index.total_size
-    if not declared:
+def _say_total(declared: float, total: int, found: Findings) -> None:
+    if total == int(declared):
         return
-    total = 0
-    for key in weight_map:
-        names = holders.get(key)
-        header = shards[names[-1]].header if names else None
-        if header is not None:
-            entry = header.tensors[key]
-            total += entry.end - entry.begin
-    if total != int(declared):
-        far = abs(total - declared) > 0.01 * max(total, 1)
-        found.add(
-            "N11",
-            severity=Severity.WARN if far else Severity.INFO,
-            evidence=f"total_size {int(declared):,}, tensors {total:,}",
-            files=[INDEX_NAME],
-        )
+    far = abs(total - declared) > 0.01 * max(total, 1)
+    found.add(
+        "N11",
+        severity=Severity.WARN if far else Severity.INFO,
+        evidence=f"total_size {int(declared):,}, tensors {total:,}",
+        files=[INDEX_NAME],
+    )

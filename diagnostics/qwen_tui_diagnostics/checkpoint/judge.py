@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.checkpoint.architecture import read_dims
 from qwen_tui_diagnostics.checkpoint.collect import Findings
 from qwen_tui_diagnostics.checkpoint.configs import read_configs
+from qwen_tui_diagnostics.checkpoint.content import check_records
 from qwen_tui_diagnostics.checkpoint.declared.select import select_method
 from qwen_tui_diagnostics.checkpoint.headers import (
     check_leftovers,
@@ -79,6 +81,27 @@ def verify_source(
     Raises:
         InputError: The folder cannot be listed.
     """
+    # A hundred thousand tensors are a million objects, none of them garbage: collections would
+    # walk them again and again (half of the time).
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _verify(
+            source, assumed, quantization=quantization, content=content, sampling=sampling
+        )
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _verify(
+    source: Source,
+    assumed: Assumed,
+    *,
+    quantization: str | None,
+    content: Callable[[Judgement], Reach] | None,
+    sampling: Callable[[Judgement], None] | None,
+) -> VerifyReport:
     started = time.perf_counter()
     found = Findings(assumed.engine)
     index = read_index(source, found)
@@ -96,6 +119,7 @@ def verify_source(
     selection = select_method(configs, assumed, quantization=quantization)
     judgement = Judgement(source, found, index, shards, stock, assumed)
     model, quant = _judge_tensors(judgement, configs, selection, whole=whole)
+    check_records(judgement)
     reach = Reach.NONE
     if content is not None:
         reach = content(judgement)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelPass", "check_model"]
 
+_FLOATS = frozenset({"BF16", "F16", "F32", "F8_E4M3"})
 _COMPANIONS = frozenset({"weight_scale", "weight_scale_2", "weight_scale_inv", "scales"})
 
 
@@ -38,11 +39,13 @@ class ModelPass:
     linear: dict[str, Need] = field(default_factory=dict)
     """Canonical name of every matrix that may be quantized."""
     experts: list[Experts] = field(default_factory=list)
+    text: list[Need | Experts] = field(default_factory=list)
+    """What the target needs, without the output head."""
+    draft: list[Need | Experts] = field(default_factory=list)
+    tower: list[Need] = field(default_factory=list)
     usable: bool = True
     """False when the tensors cannot be told apart at all (prefix, layers): nothing more is said."""
     skipped_layers: set[int] = field(default_factory=set)
-    known: set[tuple[str, str]] = field(default_factory=set)
-    """(module, suffix) of every needed tensor."""
 
 
 def check_model(
@@ -67,14 +70,14 @@ def check_model(
     if not result.usable:
         return result
     fused = found.has("M08")
-    missing, shapes = _compare(stock, dims, configs, result, fused=fused)
+    missing, shapes = _compare(stock, dims, result, fused=fused)
     if missing and whole:
         _say_missing(missing, found)
     if shapes:
         _say_shapes(shapes, found)
     _check_head(stock, dims, found, whole=whole)
-    _check_mtp(stock, dims, configs, found, assumed, whole=whole)
-    _check_vision(stock, dims, found, assumed, whole=whole)
+    _check_mtp(stock, dims, result, found, assumed, whole=whole)
+    _check_vision(stock, dims, result, found, assumed, whole=whole)
     return result
 
 
@@ -181,37 +184,12 @@ def _check_layers(
 
 
 def _collect(dims: Dims, configs: Configs, result: ModelPass) -> None:
-    """List the matrices that may be quantized, for the quantization pass."""
+    """List what the architecture needs, for this pass and the quantization pass."""
     row = configs.row
     if row is None:
         return
-    for layer in range(dims.layers or 0):
-        if layer not in result.skipped_layers:
-            _sort_in(text_needs(row, dims, layer), result)
-    if dims.mtp_layers:
-        _sort_in(mtp_needs(row, dims), result)
-    result.linear["lm_head"] = Need("lm_head", "weight", (dims.vocab, dims.hidden), linear=True)
-
-
-def _sort_in(needs: Iterable[Need | Experts], result: ModelPass) -> None:
-    for need in needs:
-        if isinstance(need, Experts):
-            result.experts.append(need)
-        elif need.linear:
-            result.linear[need.module] = need
-        result.known.add((need.module, "" if isinstance(need, Experts) else need.suffix))
-
-
-def _compare(
-    stock: Stock, dims: Dims, configs: Configs, result: ModelPass, *, fused: bool
-) -> tuple[list[Need | Experts], list[tuple[str, Need, tuple[int, ...]]]]:
-    """Return what the target lacks and what has another shape (plain tensors only)."""
-    row = configs.row
-    if row is None:
-        return [], []
-    needs: list[Need | Experts] = [
-        Need("embed_tokens", "weight", (dims.vocab, dims.hidden)),
-    ]
+    needs = result.text
+    needs.append(Need("embed_tokens", "weight", (dims.vocab, dims.hidden)))
     if row.flash:
         needs += [
             Need("hyper_connection_mixer", name, None, loose=True)
@@ -222,14 +200,34 @@ def _compare(
     for layer in range(dims.layers or 0):
         if layer not in result.skipped_layers:
             needs += text_needs(row, dims, layer)
+    if dims.mtp_layers:
+        result.draft += mtp_needs(row, dims)
+    result.tower += vision_needs(dims)
+    head = Need("lm_head", "weight", (dims.vocab, dims.hidden), linear=True)
+    for need in (*needs, *result.draft, head):
+        if isinstance(need, Experts):
+            result.experts.append(need)
+        elif need.linear:
+            result.linear[need.module] = need
+
+
+def _compare(
+    stock: Stock, dims: Dims, result: ModelPass, *, fused: bool
+) -> tuple[list[Need | Experts], list[tuple[str, Need, tuple[int, ...]]]]:
+    """Return what the target lacks and what has another shape (plain tensors only)."""
+    needs = result.text
     if fused:
         needs = [need for need in needs if ".linear_attn.in_proj_" not in need.module]
     missing: list[Need | Experts] = [need for need in needs if not is_stored(stock, need)]
+    missing += _missing_experts(
+        stock, [need for need in result.experts if not need.module.startswith("mtp.")]
+    )
     shapes = wrong_shapes(stock, needs)
     if not dims.tied:
-        shapes += wrong_shapes(stock, [Need("lm_head", "weight", (dims.vocab, dims.hidden))])
-    shapes += wrong_shapes(stock, mtp_needs(row, dims))
-    shapes += wrong_shapes(stock, vision_needs(dims))
+        shapes += wrong_shapes(stock, [result.linear["lm_head"]])
+    shapes += wrong_shapes(stock, result.draft)
+    shapes += wrong_shapes(stock, result.tower)
+    shapes += _wrong_experts(stock, result.experts)
     return missing, shapes
 
 
@@ -253,6 +251,55 @@ def is_stored(stock: Stock, need: Need | Experts) -> bool:
     return need.suffix == "weight" and any(suffix in parts for suffix in MAIN_SUFFIXES)
 
 
+def _missing_experts(stock: Stock, needs: Iterable[Experts]) -> list[Need | Experts]:
+    """Return experts of which a projection is not stored at all."""
+    missing: list[Need | Experts] = []
+    for need in needs:
+        parts = stock.experts.get(need.module)
+        if parts is None:
+            continue
+        for projection in ("gate_proj", "up_proj", "down_proj"):
+            suffixes = parts.get(projection, {})
+            have: set[int] = set()
+            for suffix in ("weight", *MAIN_SUFFIXES):
+                for numbers in suffixes.get(suffix, {}).values():
+                    have.update(numbers)
+            if len(have) < need.number:
+                missing += [
+                    Need(f"{need.module}.{number}.{projection}", "weight", None)
+                    for number in range(need.number)
+                    if number not in have
+                ]
+    return missing
+
+
+def _wrong_experts(
+    stock: Stock, needs: Iterable[Experts]
+) -> list[tuple[str, Need, tuple[int, ...]]]:
+    """Return unquantized experts with another shape than the config gives them."""
+    wrong: list[tuple[str, Need, tuple[int, ...]]] = []
+    for need in needs:
+        if need.hidden is None or need.width is None:
+            continue
+        parts = stock.modules.get(need.module, {})
+        for suffix, shape in (
+            ("gate_up_proj", (need.number, 2 * need.width, need.hidden)),
+            ("down_proj", (need.number, need.hidden, need.width)),
+        ):
+            stored = parts.get(suffix)
+            if stored is not None and stored.entry.dtype in _FLOATS and stored.entry.shape != shape:
+                wrong.append((stored.key, Need(need.module, suffix, shape), stored.entry.shape))
+        for projection, suffixes in stock.experts.get(need.module, {}).items():
+            down = projection == "down_proj"
+            wanted = (need.hidden, need.width) if down else (need.width, need.hidden)
+            for (dtype, shape_2), numbers in suffixes.get("weight", {}).items():
+                if dtype in _FLOATS and shape_2 != wanted:
+                    key = stock.expert_key(need.module, numbers[0], projection, "weight")
+                    name = f"{need.module}.*.{projection}"
+                    wrong.append((key, Need(name, "weight", wanted), shape_2))
+    return wrong
+
+
 def wrong_shapes(
     stock: Stock, needs: Iterable[Need | Experts]
 ) -> list[tuple[str, Need, tuple[int, ...]]]:
@@ -262,7 +309,7 @@ def wrong_shapes(
         if isinstance(need, Experts) or need.shape is None:
             continue
         stored = stock.tensor(need.module, need.suffix)
-        if stored is None:
+        if stored is None or stored.entry.shape == need.shape:
             continue
         parts = stock.modules[need.module]
         dtype, shape = stored.entry.dtype, stored.entry.shape
@@ -330,7 +377,7 @@ def _check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> No
 
 
 def _check_mtp(
-    stock: Stock, dims: Dims, configs: Configs, found: Findings, assumed: Assumed, *, whole: bool
+    stock: Stock, dims: Dims, result: ModelPass, found: Findings, assumed: Assumed, *, whole: bool
 ) -> None:
     stored = [key for parts in (stock.modules, stock.experts) for key in parts
               if key.startswith("mtp.")]  # fmt: skip
@@ -338,9 +385,11 @@ def _check_mtp(
         if stored:
             found.add("M10", evidence=stored[0], count=len(stored))
         return
-    if not whole or configs.row is None:
+    if not whole:
         return
-    missing = [need for need in mtp_needs(configs.row, dims) if not is_stored(stock, need)]
+    missing = [need for need in result.draft if not is_stored(stock, need)]
+    drafts = [need for need in result.experts if need.module.startswith("mtp.")]
+    missing += _missing_experts(stock, drafts)
     if not missing:
         return
     names = [
@@ -361,11 +410,11 @@ def _check_mtp(
 
 
 def _check_vision(
-    stock: Stock, dims: Dims, found: Findings, assumed: Assumed, *, whole: bool
+    stock: Stock, dims: Dims, result: ModelPass, found: Findings, assumed: Assumed, *, whole: bool
 ) -> None:
     if dims.vision is None or not whole:
         return
-    needs = list(vision_needs(dims))
+    needs = result.tower
     any_stored = any(module.startswith("visual.") for module in stock.modules)
     missing = [need for need in needs if not is_stored(stock, need)]
     if any_stored and not missing:

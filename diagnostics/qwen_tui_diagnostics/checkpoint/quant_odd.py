@@ -42,6 +42,9 @@ def _say_odd(c: QuantContext, suffix: str, dtypes: dict[str, list[str]], bundles
     # Two halves are two recipes; one layer among many is an accident.
     if len(layers) != 1 or len(many[1]) <= len(few[1]):
         return
+    # A dtype that cannot be right at all was reported as such.
+    if bundles.modules_of("Q08") & set(few[1]):
+        return
     stored = [c.stock.modules[name][suffix] for name in few[1]]
     bundles.add(
         "Q21", ("dtype", suffix), modules=few[1], keys=[s.key for s in stored],

@@ -117,9 +117,11 @@ def _check_shape(
     if not legal or shape in legal:
         return
     if companion.grouped:
+        if name in bundles.modules_of("Q10"):
+            return
         have = _words_of(scheme, shape, rows, columns)
         bundles.add(
-            "Q10", (companion.suffix, have, scheme.words), modules=[name], keys=[stored.key],
+            "Q10", (have, scheme.words), modules=[name], keys=[stored.key],
             files=[stored.file], draft=draft, count=count,
             why=t("{suffix} is {shape}: made for {have}, declared is {declared}",
                   suffix=companion.suffix, shape=str(list(shape)), have=have,
@@ -233,6 +235,8 @@ def check_scalars(
         stored = stored_parts.get("weight_shape")
         have = None if stored is None else values.numbers(stored)
         if stored is None or have is None or rows is None or columns is None:
+            continue
+        if name in bundles.modules_of("Q09"):
             continue
         if tuple(have) != (rows, columns):
             bundles.add(

@@ -6,11 +6,12 @@ lists. Canonical names drop ``model.language_model.``, ``language_model.model.``
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from qwen_tui_diagnostics.checkpoint.report import Inventory
+from qwen_tui_profiles.safetensors_header import DTYPE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["PREFIXES", "ExpertParts", "Stock", "Stored", "canonical", "take_stock"]
 
 PREFIXES = ("model.language_model.", "language_model.model.", "model.")
-_EXPERT = re.compile(r"(\d{1,6})\.([A-Za-z_]+)\.([A-Za-z0-9_.]+)")
 
 ExpertParts = dict[str, dict[str, dict[tuple[str, tuple[int, ...]], list[int]]]]
 """Projection → suffix → (dtype, shape) → numbers of the experts stored so."""
@@ -75,52 +75,92 @@ def canonical(key: str) -> tuple[str, str]:
 def take_stock(order: Iterable[str], shards: Mapping[str, Shard]) -> Stock:
     """Group the tensors of the loaded files; of two copies the later file's counts."""
     stock = Stock()
-    sizes: dict[tuple[str, str], int] = {}
-    counts: dict[str, int] = {}
-    containers: dict[str, tuple[ExpertParts, str]] = {}
-    seen: set[str] = set()
+    tally = _Tally()
+    containers: dict[str, dict[str, _Kinds]] = {}
     names = list(order)
-    several = len(names) > 1
-    for name in reversed(names):
-        header = shards[name].header
+    headers = [shards[name].header for name in names]
+    total = sum(len(header.tensors) for header in headers if header is not None)
+    keys: set[str] = set()
+    keys.update(*(header.tensors for header in headers if header is not None))
+    seen: set[str] | None = set() if len(keys) < total else None
+    for name, header in zip(reversed(names), reversed(headers), strict=True):
         if header is None:
             continue
         for key, entry in header.tensors.items():
-            if several:
+            if seen is not None:
                 if key in seen:
                     continue
                 seen.add(key)
             at = key.find(".experts.")
-            match = _EXPERT.fullmatch(key, at + 9) if at > 0 else None
-            if match is None:
-                part = _take(stock, Stored(key, name, entry))
+            dot = key.find(".", at + 9) if at > 0 else -1
+            number = key[at + 9 : dot]
+            if dot < 0 or not number.isdecimal() or len(number) > 6:
+                tally.add(_take(stock, Stored(key, name, entry)), entry.dtype, entry.size_bytes)
+                continue
+            raw, tail = key[: at + 8], key[dot + 1 :]
+            kinds = containers.get(raw)
+            if kinds is None:
+                kinds = containers[raw] = {}
+            numbers = kinds.get(tail)
+            if numbers is None:
+                numbers = kinds[tail] = {}
+            kind = entry[:2]
+            if kind in numbers:
+                numbers[kind].append(int(number))
             else:
-                raw = key[: at + 8]
-                known = containers.get(raw)
-                if known is None:
-                    known = containers[raw] = _container(stock, raw)
-                parts, part = known
-                number, projection, suffix = match.groups()
-                parts.setdefault(projection, {}).setdefault(suffix, {}).setdefault(
-                    entry[:2], []
-                ).append(int(number))
-            slot = (part, entry.dtype)
-            sizes[slot] = sizes.get(slot, 0) + entry.end - entry.begin
-            counts[part] = counts.get(part, 0) + 1
-    by_part: dict[str, int] = {}
-    dtypes: dict[str, dict[str, int]] = {}
-    for (part, dtype), size in sorted(sizes.items()):
-        by_part[part] = by_part.get(part, 0) + size
-        dtypes.setdefault(part, {})[dtype] = size
-    stock.inventory = Inventory(
-        tensors=sum(counts.values()),
-        bytes=sum(by_part.values()),
-        shards=len(names),
-        by_part={part: by_part.get(part, 0) for part in _PARTS if part in by_part or part in _ALL},
-        tensors_by_part=counts,
-        dtypes=dtypes,
-    )
+                numbers[kind] = [int(number)]
+    for raw, kinds in containers.items():
+        _take_experts(stock, raw, kinds, tally)
+    stock.inventory = tally.inventory(len(names))
     return stock
+
+
+_Kinds = dict[tuple[str, tuple[int, ...]], list[int]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Bytes and numbers of tensors by part and dtype."""
+
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, part: str, dtype: str, size: int, count: int = 1) -> None:
+        slot = (part, dtype)
+        self.sizes[slot] = self.sizes.get(slot, 0) + size
+        self.counts[part] = self.counts.get(part, 0) + count
+
+    def inventory(self, files: int) -> Inventory:
+        by_part: dict[str, int] = {}
+        dtypes: dict[str, dict[str, int]] = {}
+        for (part, dtype), size in sorted(self.sizes.items()):
+            by_part[part] = by_part.get(part, 0) + size
+            dtypes.setdefault(part, {})[dtype] = size
+        return Inventory(
+            tensors=sum(self.counts.values()),
+            bytes=sum(by_part.values()),
+            shards=files,
+            by_part={p: by_part.get(p, 0) for p in _PARTS if p in by_part or p in _ALL},
+            tensors_by_part=self.counts,
+            dtypes=dtypes,
+        )
+
+
+def _take_experts(stock: Stock, raw: str, kinds: dict[str, _Kinds], tally: _Tally) -> None:
+    """Sort in what one container holds: projection → suffix → kind → numbers."""
+    prefix, rest = canonical(raw)
+    stock.expert_prefix[rest] = raw
+    part = "mtp" if rest.startswith("mtp.") else "target"
+    if part == "target":
+        stock.prefixes.setdefault(prefix, []).append(raw)
+    parts = stock.experts.setdefault(rest, {})
+    for tail, numbers in kinds.items():
+        projection, _, suffix = tail.partition(".")
+        merged = parts.setdefault(projection, {}).setdefault(suffix, {})
+        for kind, found in numbers.items():
+            merged.setdefault(kind, []).extend(found)
+            size = prod(kind[1]) * DTYPE_BITS[kind[0]] // 8
+            tally.add(part, kind[0], size * len(found), len(found))
 
 
 _ALL = ("target", "mtp", "vision", "lm_head", "embed", "ple")
@@ -140,15 +180,6 @@ def _take(stock: Stock, stored: Stored) -> str:
     if part in {"target", "embed", "ple"}:
         stock.prefixes.setdefault(prefix, []).append(stored.key)
     return part
-
-
-def _container(stock: Stock, raw: str) -> tuple[ExpertParts, str]:
-    prefix, rest = canonical(raw)
-    stock.expert_prefix[rest] = raw
-    part = "mtp" if rest.startswith("mtp.") else "target"
-    if part == "target":
-        stock.prefixes.setdefault(prefix, []).append(raw)
-    return stock.experts.setdefault(rest, {}), part
 
 
 def _part(rest: str) -> str:
