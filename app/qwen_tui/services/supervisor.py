@@ -19,6 +19,7 @@ from qwen_tui.services.front import FrontService
 from qwen_tui.services.history import History
 from qwen_tui.services.intent import SwapIntents
 from qwen_tui.services.kinds import Kinds
+from qwen_tui.services.launch import find_engine
 from qwen_tui.services.observer import RunObserver
 from qwen_tui.services.prelaunch import preflight
 from qwen_tui.services.process import ExitWatch, SystemKiller
@@ -243,8 +244,14 @@ class ServerSupervisor:
         return await make_card(self._control, target, self.paths, self._memory)
 
     async def preflight(self, profile: EngineProfile) -> Preflight:
-        """Return what can be known before a launch; nothing is changed."""
-        return await preflight(profile, self.paths, self._memory)
+        """Return what can be known before a launch; nothing is changed.
+
+        Raises:
+            EngineError: there is no engine for this profile here.
+            LaunchError: its model is missing.
+        """
+        engine = find_engine(profile, self.paths)
+        return await preflight(profile, self.paths, self._memory, engine_version=engine.version)
 
     async def keep(
         self,
