@@ -79,6 +79,10 @@ class Target:
     """The Hub may be asked although nothing has to be downloaded."""
     own_pids: tuple[int, ...] = ()
     """Processes of a server that we started ourselves."""
+    own_profile: str | None = None
+    """The profile of that server."""
+    own_port: int | None = None
+    """The port that it serves on; ``None`` while it does not serve."""
 
     @classmethod
     def from_profile(cls, profile: EngineProfile) -> Target:
@@ -156,6 +160,11 @@ class Target:
             return int(limit)
         pages = self.env.get(PLE_NVME_PAGES, "")
         return (int(pages) if pages.isdecimal() else DEFAULT_PLE_PAGES) * 4096
+
+    @property
+    def reads_weights(self) -> bool:
+        """Whether the engine loads weights; ``--load-format dummy`` makes them up."""
+        return flag_value(self.argv, "--load-format") != "dummy"
 
     @property
     def speculative(self) -> bool:

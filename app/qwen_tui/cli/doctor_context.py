@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qwen_tui.services.engines import INTERPRETER_VARIABLE
-from qwen_tui.services.settings import load_settings, settings_path
-from qwen_tui_diagnostics.context import Context, Target
+from qwen_tui.services.doctor import doctor_context
+from qwen_tui.services.settings import load_settings
+from qwen_tui_diagnostics.context import Target
 from qwen_tui_profiles.errors import ProfileError, UsageError
 from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.text import t
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from qwen_tui.services.paths import Paths
+    from qwen_tui_diagnostics.context import Context
 
 __all__ = ["build_context", "bundle_target", "check_arguments"]
 
@@ -58,24 +59,14 @@ def build_context(args: argparse.Namespace, paths: Paths) -> Context:
     """
     settings = load_settings(paths)
     target = _target(args.profile or settings.last_profile, args, paths)
-    configured = [
-        (value, source)
-        for value, source in (
-            (settings.interpreter, settings_path(paths).name),
-            (os.environ.get(INTERPRETER_VARIABLE), INTERPRETER_VARIABLE),
-        )
-        if value
-    ]
-    return Context(
-        target=replace(target, own_pids=_own_pids(paths)),
-        configured=tuple(configured),
+    return doctor_context(
+        paths,
+        target,
+        terminal=_terminal(),
         bench=args.bench,
         raw=args.raw is not None,
         cuda_probe=args.cuda_probe,
         ask_engine=args.ask_engine,
-        state_folder=str(paths.state),
-        cache_folder=str(paths.cache),
-        terminal=_terminal(),
     )
 
 
@@ -108,19 +99,6 @@ def _changed(target: Target, args: argparse.Namespace) -> Target:
     if args.model is not None:
         changes["model_path"] = str(Path(args.model).expanduser().absolute())
     return replace(target, **changes)
-
-
-def _own_pids(paths: Paths) -> tuple[int, ...]:
-    """Return the living processes of the server that we started, if any."""
-    if not paths.runs.is_dir():
-        return ()
-    from qwen_tui.services.process import alive
-    from qwen_tui.services.runs import RunStore
-
-    record = RunStore(paths).latest()
-    if record is None or not record.open:
-        return ()
-    return tuple(sorted(process.pid for process in record.relatives if alive(process)))
 
 
 def _terminal() -> dict[str, Any]:

@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import sys
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.check import Check, failed, fix, ok, warned
@@ -24,6 +25,12 @@ CACHE_LOW_BYTES = 5 * GIB
 CACHE_GOOD_BYTES = 10 * GIB
 
 
+def _python(facts: Facts) -> str:
+    """Return the engine's interpreter for a command line."""
+    place = "engine.installs.0.interpreter"
+    return shlex.quote(facts.text(place)) if facts.has(place) else "python"
+
+
 def _ninja(facts: Facts, target: Target) -> Verdict:
     on_path = facts.text("toolkit.ninja")
     beside = facts.has("engine.installs.0.ninja") and facts.flag("engine.installs.0.ninja")
@@ -38,7 +45,7 @@ def _ninja(facts: Facts, target: Target) -> Verdict:
         consequence=t("the first kernel cannot be built: ninja not found"),
         remedy=fix(
             t("install it into the engine's environment"),
-            "python -m pip install ninja",
+            f"{_python(facts)} -m pip install ninja",
             docs="https://github.com/vllm-project/vllm/issues/49029",
         ),
     )

@@ -16,10 +16,10 @@ from qwen_tui_diagnostics.check import (
     skipped,
     warned,
 )
-from qwen_tui_diagnostics.checks.disk_reads import READ_CHECKS
+from qwen_tui_diagnostics.checks.disk_reads import READ_CHECKS, SEQUENTIAL_GOOD
 from qwen_tui_diagnostics.checks.folders import WEIGHT_ROLES, concerns, worst_of
 from qwen_tui_diagnostics.checks.needs import needs_of
-from qwen_tui_diagnostics.checks.units import GIB, gib, listed
+from qwen_tui_diagnostics.checks.units import GIB, gb, gib, listed
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ INODES_LOW, INODES_GOOD = 100, 10_000
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre"})
 MEMORY = frozenset({"tmpfs", "ramfs"})
 _REMOVABLE_POINTS = ("/media", "/run/media")
+_SEQUENTIAL = "bench.samples.sequential.bytes_per_s"
 
 
 def _path(facts: Facts, target: Target) -> Verdict:
@@ -137,6 +138,10 @@ def _device(facts: Facts, target: Target) -> Verdict:
                 consequence=t("a spinning disk: 18.6 GB take two minutes, PLE streaming crawls"),
                 remedy=fix(t("move the model to an NVMe drive")),
             )
+        if not target.reads_weights and target.ple is None:
+            return ok(shown, t("--load-format dummy reads no weights"))
+        if facts.has(_SEQUENTIAL) and facts.number(_SEQUENTIAL) >= SEQUENTIAL_GOOD:
+            return ok(shown, t("measured: {rate}/s in order", rate=gb(facts.number(_SEQUENTIAL))))
         return warned(
             shown,
             expected=t("NVMe"),
@@ -305,7 +310,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "disk.device", t("model on NVMe"), _device, ("disk",),
-        t("what is below the file system decides how long loading takes"),
+        t("what is below the file system decides how long loading takes"), uses=("bench",),
     ),
     Check(
         "disk.space", t("disk space"), _space, ("disk", "model"),

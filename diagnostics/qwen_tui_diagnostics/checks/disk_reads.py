@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_profiles.text import Text
 
-__all__ = ["READ_CHECKS"]
+__all__ = ["READ_CHECKS", "SEQUENTIAL_GOOD"]
 
 PAGE_BYTES = 4096
 BYPASS_SHARE, BUFFERED_SHARE = 0.05, 0.9

@@ -15,6 +15,7 @@ from qwen_tui_diagnostics.check import (
 )
 from qwen_tui_diagnostics.checks.engine_packages import PACKAGE_CHECKS, has_engine, is_judged
 from qwen_tui_diagnostics.checks.needs import install_commands
+from qwen_tui_diagnostics.checks.net import is_ours
 from qwen_tui_diagnostics.checks.tables import FIRST_RELEASES, FLASHINFER_ZEROS
 from qwen_tui_diagnostics.checks.units import listed
 from qwen_tui_diagnostics.checks.variables import variable
@@ -266,14 +267,23 @@ def _environment(facts: Facts, target: Target) -> Verdict:
         if name in active
     ]
     if found:
+        written = facts.texts("env.from_profile") if facts.has("env.from_profile") else ()
+        of_profile = set(written) & active
+        detail = [
+            t("set by the profile: {names}", names=listed(sorted(of_profile), len(_BEHAVIOUR)))
+        ] if of_profile else []  # fmt: skip
+        if of_profile == active:
+            # Somebody wrote it down on purpose; it is told, and nothing has to be done.
+            return ok(found[0], *found[1:], *detail)
         return warned(
             found[0],
             *found[1:],
+            *detail,
             expected=t("no such variable"),
             consequence=t("the engine behaves differently from what this report assumes"),
             remedy=fix(t("unset what you did not mean"),
                        *(f"unset {name}" for name, _ in _BEHAVIOUR
-                         if facts.has(f"env.set.{name}"))),
+                         if name in active - of_profile)),
         )  # fmt: skip
     return ok(t("no variable changes the engine's behaviour"))
 
@@ -287,14 +297,21 @@ def _instance(facts: Facts, target: Target) -> Verdict:
         if model
         else t("something answers on the port")
     )
+    if facts.has("port.port") and is_ours(facts, target):
+        if target.own_profile is None or target.own_profile == target.profile:
+            return ok(t("it is our own: {shown}", shown=shown))
+        return ok(
+            t("our own server runs, with profile {profile}", profile=target.own_profile),
+            shown,
+            t("`qwen-tui swap {profile}` stops it first", profile=target.profile or "PROFILE"),
+        )
     return warned(
         shown,
         expected=t("nothing, before a launch"),
         consequence=t("a second engine cannot have the port, and hardly the memory"),
         remedy=fix(
-            t("watch it, or stop it first"),
+            t("watch it, stop it where it was started, or use another port"),
             f"qwen-tui attach http://127.0.0.1:{target.port}",
-            "qwen-tui down",
         ),
     )
 
@@ -364,6 +381,6 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "engine.instance", t("no server runs yet"), _instance, ("server",),
         t("a running server holds port and memory; better watch it than start a second"),
-        explained_by=("net.port",),
+        explained_by=("net.port",), uses=("port",),
     ),
 )  # fmt: skip

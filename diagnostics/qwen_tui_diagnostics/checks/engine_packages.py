@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.check import Check, failed, fix, not_applicable, ok, warned
@@ -111,6 +112,7 @@ def _kernel_dup(facts: Facts, target: Target) -> Verdict:
         return not_applicable(t("only SGLang has this package"))
     packages = install.at("packages")
     old, new = packages.has("sgl-kernel"), packages.has("sglang-kernel")
+    python = shlex.quote(install.text("interpreter"))
     if old and new:
         return failed(
             t("both sgl-kernel and sglang-kernel are installed"),
@@ -118,8 +120,8 @@ def _kernel_dup(facts: Facts, target: Target) -> Verdict:
             consequence=t("both own the module sgl_kernel: their files overwrite each other"),
             remedy=fix(
                 t("remove both, then install the new one again"),
-                "python -m pip uninstall -y sgl-kernel sglang-kernel",
-                f"python -m pip install sglang-kernel=={packages.text('sglang-kernel')}",
+                f"{python} -m pip uninstall -y sgl-kernel sglang-kernel",
+                f"{python} -m pip install sglang-kernel=={packages.text('sglang-kernel')}",
             ),
         )
     if not old and not new:
@@ -135,6 +137,7 @@ def _kernel_dup(facts: Facts, target: Target) -> Verdict:
 
 def _flashinfer(facts: Facts, target: Target) -> Verdict:
     packages = facts.at("engine.installs.0.packages")
+    interpreter = shlex.quote(facts.text("engine.installs.0.interpreter"))
     if not packages.has("flashinfer-python"):
         return not_applicable(t("FlashInfer is not installed"))
     versions = {
@@ -149,7 +152,7 @@ def _flashinfer(facts: Facts, target: Target) -> Verdict:
               others=listed(different))  # fmt: skip
     remedy = fix(
         t("remove what an upgrade has left over"),
-        "python -m pip uninstall -y flashinfer-cubin flashinfer-jit-cache",
+        f"{interpreter} -m pip uninstall -y flashinfer-cubin flashinfer-jit-cache",
         docs="https://github.com/flashinfer-ai/flashinfer/issues/4781",
     )
     if in_range(python, None, FLASHINFER_STRICT_UNTIL):

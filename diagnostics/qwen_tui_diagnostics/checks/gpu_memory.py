@@ -118,6 +118,8 @@ def _free_of(facts: Facts, target: Target, device: Facts) -> Verdict:
     holders = _holders(device, target)
     shown = t("{name}: {free} of {total} free", name=name_of(device), free=gib(usable),
               total=gib(total))  # fmt: skip
+    if own:
+        shown = t("{shown} once our own server has stopped", shown=shown)
     detail = [t("held by {who}", who=who) for who in holders[:4]]
     if own:
         detail.append(t("{own} of our own server counted as free", own=gib(own)))

@@ -24,7 +24,7 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
-    from qwen_tui_diagnostics.result import Verdict
+    from qwen_tui_diagnostics.result import Remedy, Verdict
     from qwen_tui_profiles.text import Text
 
 __all__ = ["LIMIT_CHECKS"]
@@ -203,10 +203,20 @@ def _nofile(facts: Facts, target: Target) -> Verdict:
             shown,
             expected=t("65,535 or more"),
             consequence=t("many clients at once end in 'too many open files'"),
-            remedy=fix(t("raise the hard limit"), "docker run --ulimit nofile=1048576 …",
-                       "ulimit -Hn 1048576"),
-        )  # fmt: skip
+            remedy=_raise_nofile(facts),
+        )
     return ok(shown)
+
+
+def _raise_nofile(facts: Facts) -> Remedy:
+    if facts.has("system.container") and facts.flag("system.container"):
+        return fix(t("start the container with more"), "docker run --ulimit nofile=1048576 …")
+    line = "* hard nofile 1048576"
+    return fix(
+        t("raise the hard limit, then log in again"),
+        f"echo '{line}' | sudo tee /etc/security/limits.d/90-nofile.conf",
+        privileged=True,
+    )
 
 
 def _cpu(facts: Facts, target: Target) -> Verdict:
@@ -259,7 +269,7 @@ LIMIT_CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "sys.nofile", t("open files"), _nofile, ("memory",),
-        t("every client connection takes a descriptor"),
+        t("every client connection takes a descriptor"), uses=("system",),
         wanted=with_gpu,
     ),
     Check(

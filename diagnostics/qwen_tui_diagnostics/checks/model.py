@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.check import Check, always, failed, fix, ok, warned
+from qwen_tui_diagnostics.check import Check, always, failed, fix, not_applicable, ok, warned
 from qwen_tui_diagnostics.checks.units import gb, listed
 from qwen_tui_profiles.text import t
 
@@ -41,6 +42,8 @@ def _folder(facts: Facts, target: Target) -> Verdict:
         )
     shards, size = facts.integer("model.shards"), facts.integer("model.shard_bytes")
     shown = t("{path}: {count} shards, {size}", path=path, count=shards, size=gb(size))
+    if shards == 0 and not target.reads_weights:
+        return ok(t("{path}: no weights, and --load-format dummy reads none", path=path))
     if shards == 0:
         return failed(
             shown,
@@ -53,8 +56,12 @@ def _folder(facts: Facts, target: Target) -> Verdict:
 
 def _index(facts: Facts, target: Target) -> Verdict:
     partial = facts.texts("model.partial")
+    if not target.reads_weights:
+        return not_applicable(t("--load-format dummy reads no weights"))
     if not facts.flag("model.indexed"):
         count = facts.integer("model.shards")
+        if count == 0:
+            return not_applicable(t("there are no shards"))
         if count > 1:
             return warned(
                 t("{count} shards and no index", count=count),
@@ -62,7 +69,9 @@ def _index(facts: Facts, target: Target) -> Verdict:
                 consequence=t("a missing shard shows only when its tensors are asked for"),
                 remedy=_finish(target),
             )
-        return ok(t("one shard, no index needed"))
+        if not partial:
+            return ok(t("one shard, no index needed"))
+        return _left_over(facts)
     missing = facts.integer("model.missing_count")
     if missing:
         return failed(
@@ -74,15 +83,21 @@ def _index(facts: Facts, target: Target) -> Verdict:
             remedy=_finish(target),
         )  # fmt: skip
     if partial:
-        return warned(
-            t("left over from a broken download: {names}", names=listed(partial)),
-            expected=t("no unfinished files"),
-            consequence=t("they take room and are never resumed"),
-            remedy=fix(t("delete them once the download is complete"),
-                       f"find {facts.text('model.path')} -name '*.incomplete'"),
-        )  # fmt: skip
+        return _left_over(facts)
     return ok(t("all {count} shards of the index are there",
                 count=facts.integer("model.indexed_shards")))  # fmt: skip
+
+
+def _left_over(facts: Facts) -> Verdict:
+    folder = shlex.quote(facts.text("model.path"))
+    return warned(
+        t("left over from a broken download: {names}", names=listed(facts.texts("model.partial"))),
+        expected=t("no unfinished files"),
+        consequence=t("they take room and are never resumed"),
+        remedy=fix(
+            t("delete them once the download is complete"), f"find {folder} -name '*.incomplete'"
+        ),
+    )
 
 
 def _config(facts: Facts, target: Target) -> Verdict:

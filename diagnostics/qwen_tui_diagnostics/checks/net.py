@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.result import Verdict
     from qwen_tui_profiles.text import Text
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "is_ours"]
 
 _ANYWHERE = frozenset({"0.0.0.0", "::"})
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
@@ -30,7 +30,7 @@ def _port(facts: Facts, target: Target) -> Verdict:
     error = facts.integer("port.bind_errno")
     if error == 0:
         return ok(t("{address} is free", address=address))
-    if error == errno.EADDRINUSE and _is_ours(facts, target):
+    if error == errno.EADDRINUSE and is_ours(facts, target):
         return ok(t("{address} is held by our own server", address=address))
     shown = t("{address}: {reason}", address=address, reason=os.strerror(error))
     remedy = fix(t("choose another address in the profile, or pass --port"))
@@ -57,13 +57,13 @@ def _port(facts: Facts, target: Target) -> Verdict:
     )
 
 
-def _is_ours(facts: Facts, target: Target) -> bool:
-    if not facts.has("port.owners"):
-        return False
-    rows = facts.rows("port.owners")
-    return bool(rows) and all(
-        row.has("pid") and row.integer("pid") in target.own_pids for row in rows
-    )
+def is_ours(facts: Facts, target: Target) -> bool:
+    """Tell whether it is our own server that holds the port."""
+    rows = facts.rows("port.owners") if facts.has("port.owners") else ()
+    if rows and all(row.has("pid") and row.integer("pid") in target.own_pids for row in rows):
+        return True
+    # A container's port is held by its runtime, which is nobody's child.
+    return target.own_port is not None and target.own_port == facts.integer("port.port")
 
 
 def _holders(facts: Facts) -> str:

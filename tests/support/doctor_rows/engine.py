@@ -24,6 +24,12 @@ from support.doctor_rows.base import (
 if TYPE_CHECKING:
     from support.doctor_rows.base import Row
 
+OURS = base(
+    server={"answers": True, "model": "qwen3.8"},
+    port__bind_errno=errno.EADDRINUSE,
+    port__owners=[{"pid": 99, "name": "python3"}],
+)
+
 ROWS: list[Row] = [
     # --- engine -------------------------------------------------------------------------------
     ("engine.found", workstation(), TARGET_27B, OK, "sglang 0.5.23 in /opt/sglang/bin/python"),
@@ -89,6 +95,13 @@ ROWS: list[Row] = [
     ("engine.env", env(CUDA_LAUNCH_BLOCKING="0"), TARGET_27B, OK, "no variable"),
     ("engine.instance", base(server={"answers": True, "model": "qwen3.8"}), TARGET_27B, WARN,
      "qwen3.8"),
+    # Our own server on the port: nothing to be afraid of, whichever profile it runs.
+    ("engine.instance", OURS, replace(TARGET_27B, own_pids=(99,), own_profile=TARGET_27B.profile),
+     OK, "it is our own"),
+    ("engine.instance", OURS, replace(TARGET_27B, own_pids=(99,), own_profile="other"), OK,
+     "with profile other"),
+    ("engine.instance", OURS, replace(TARGET_27B, own_pids=(98,), own_profile="other"), WARN,
+     "serves qwen3.8"),
     ("engine.user_site", engine(user_site=True, user_site_shadows=["torch"]), TARGET_27B, WARN,
      "torch"),
     ("engine.user_site", engine(user_site=True, user_site_shadows=[]), TARGET_27B, OK, "none"),
@@ -100,6 +113,13 @@ ROWS: list[Row] = [
     ("net.port", base(port__bind_errno=errno.EADDRINUSE,
                       port__owners=[{"pid": 99, "name": "python3"}]),
      replace(TARGET_27B, own_pids=(99,)), OK, "our own server"),
+    # A container's port is held by its runtime.
+    ("net.port", base(port__bind_errno=errno.EADDRINUSE,
+                      port__owners=[{"pid": 7, "name": "docker-proxy"}]),
+     replace(TARGET_27B, own_pids=(99,), own_port=30000), OK, "our own server"),
+    ("net.port", base(port__bind_errno=errno.EADDRINUSE,
+                      port__owners=[{"pid": 7, "name": "docker-proxy"}]),
+     replace(TARGET_27B, own_pids=(99,), own_port=30001), FAIL, "docker-proxy (7)"),
     ("net.port", base(port__bind_errno=errno.EACCES, port__port=80), TARGET_27B, FAIL, "denied"),
     ("net.port", base(port__bind_errno=errno.EADDRNOTAVAIL), TARGET_27B, FAIL, "assign"),
     ("net.port_range", base(port__port=40000), TARGET_27B, WARN, "40000"),
