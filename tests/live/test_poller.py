@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -258,3 +260,111 @@ async def test_the_key_is_sent_and_never_in_the_error() -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         MetricPoller(url)
+
+
+async def test_one_look_tells_what_the_engine_counted_since_its_start() -> None:
+    async with serve({"/metrics": document(H200), "/server_info": document(H200_INFO)}) as server:
+        snapshot = await MetricPoller(server.url, pace=QUICK).poll()
+    # By hand from the recording: 1,792 of 3,691 prompt tokens cached; 456 tokens of 5 requests in
+    # 451 verify steps, the first token of each from its prefill.
+    assert snapshot.window_s == 0
+    assert snapshot.cache_hit_rate == pytest.approx(1792 / 3691)
+    assert snapshot.accept_length == pytest.approx(1.0)
+    assert snapshot.decode_tok_s is None
+    # All five did not stream, and this version times those at their 50th token: no TTFT, and why.
+    assert snapshot.ttft is None
+    assert any("0.5.23" in str(note) for note in snapshot.notes)
+
+
+async def test_prefill_speed_is_the_schedulers_own_clock() -> None:
+    """Two looks at /v1/loads: 4,000 tokens computed in 2 s of prefill are 2,000 tok/s."""
+    scrapes = {"n": 0}
+
+    async def metrics(request: Request, writer: asyncio.StreamWriter) -> None:
+        scrapes["n"] += 1
+        text = H200.replace(
+            'mode="decode",model_name="/models/hybrid-27b-cg",moe_ep_rank="0",pp_rank="0",'
+            'tp_rank="0"} 456.0',
+            'mode="decode",model_name="/models/hybrid-27b-cg",moe_ep_rank="0",pp_rank="0",'
+            f'tp_rank="0"}} {456 + 10 * scrapes["n"]}',
+        )
+        assert text != H200
+        await document(text)(request, writer)
+
+    async def loads(request: Request, writer: asyncio.StreamWriter) -> None:
+        step = server.paths().count("/v1/loads?include=core") - 1
+        body = {
+            "loads": [
+                {
+                    "total_prefill_uncached_tokens": 1000 + 4000 * step,
+                    "total_prefill_busy_us": 500_000 + 2_000_000 * step,
+                }
+            ]
+        }
+        await document(json.dumps(body))(request, writer)
+
+    routes = {
+        "/metrics": metrics,
+        "/server_info": document(H200_INFO),
+        "/v1/loads?include=core": loads,
+    }
+    async with serve(routes) as server:
+        poller = MetricPoller(server.url, pace=replace(QUICK, loads_s=0.0))
+        for _ in range(3):
+            snapshot = await poller.poll()
+            await asyncio.sleep(0.02)
+    assert snapshot.prefill_tok_s == pytest.approx(2000)
+
+
+async def test_a_server_without_that_clock_is_not_asked_for_it_again() -> None:
+    async with serve({"/metrics": document(H200), "/server_info": document(H200_INFO)}) as server:
+        poller = MetricPoller(server.url, pace=replace(QUICK, loads_s=0.0))
+        for _ in range(4):
+            await poller.poll()
+    assert server.paths().count("/v1/loads?include=core") == 1
+
+
+async def test_a_router_is_read_where_it_shows_its_workers() -> None:
+    text = (
+        'sglang:num_running_reqs{tp_rank="0",worker_addr="http://a:1"} 2\n'
+        'sglang:num_running_reqs{tp_rank="0",worker_addr="http://b:1"} 1\n'
+    )
+    async with serve({"/engine_metrics": document(text)}) as server:
+        poller = MetricPoller(server.url, pace=QUICK)
+        first = await poller.poll()
+        await poller.poll()
+    assert first.running == 3
+    assert len(first.replicas) == 2
+    assert server.paths().count("/metrics") == 1, "the place is remembered"
+
+
+async def test_a_restart_clears_windows_peaks_and_limits() -> None:
+    def boot(started: float, tokens: float) -> str:
+        return (
+            f'sglang:startup_time_seconds{{phase="load_weight"}} {started}\n'
+            'sglang:num_running_reqs{tp_rank="0"} 1\n'
+            f'sglang:realtime_tokens_total{{mode="decode",tp_rank="0"}} {tokens}\n'
+        )
+
+    async with serve({"/server_info": document(H200_INFO)}) as server:
+        poller = MetricPoller(server.url, pace=QUICK)
+        for tokens in (0.0, 100.0, 200.0):
+            server.routes["/metrics"] = document(boot(1.5, tokens))
+            before = await poller.poll()
+            await asyncio.sleep(0.05)
+        server.routes["/metrics"] = document(boot(1.9, 900.0))
+        after = await poller.poll()
+    assert before.peaks["decode_tok_s"] > 0
+    assert after.boots == 2
+    assert "decode_tok_s" not in after.peaks
+    assert after.decode_tok_s is None, "900 tokens of another boot are no speed"
+    assert server.paths().count("/server_info") == 2
+
+
+async def test_limits_behind_a_key_are_said_to_be_so() -> None:
+    async with serve({"/metrics": document(H200), "/server_info": document("{}", 401)}) as server:
+        snapshot = await MetricPoller(server.url, pace=QUICK).poll()
+    assert snapshot.max_running_requests is None
+    assert any("API key" in str(note) for note in snapshot.notes)
+    # What the metrics tell is told all the same.
+    assert snapshot.context_usable == 159_770

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Request", "ScriptedServer", "document", "serve", "sse"]
+__all__ = ["Handler", "Request", "ScriptedServer", "Sse", "document", "serve", "sse"]
 
 CHUNK_END = b"0\r\n\r\n"
 
@@ -52,25 +53,40 @@ def document(body: bytes | str, status: int = 200, kind: str = "text/plain") -> 
     return handle
 
 
-def sse(steps: list[tuple[float, str]], *, end: bool = True) -> Handler:
-    """Stream server-sent events: before each, wait so many seconds."""
+class Sse:
+    """Streams server-sent events; before each it waits so many seconds.
 
-    async def handle(_: Request, writer: asyncio.StreamWriter) -> None:
+    What it really did stands in ``writes`` (ms after the request was read), so that on a busy
+    machine a test compares with what happened and not with what was meant to happen.
+    """
+
+    def __init__(self, steps: list[tuple[float, str]], *, end: bool = True) -> None:
+        self.steps = steps
+        self.end = end
+        self.writes: list[float] = []
+
+    async def __call__(self, _: Request, writer: asyncio.StreamWriter) -> None:
+        began = time.perf_counter()
+        self.writes = []
         writer.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
             b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
         )
-        for delay, data in steps:
+        for delay, data in self.steps:
             if delay:
                 await asyncio.sleep(delay)
             event = f"data: {data}\n\n".encode()
+            self.writes.append((time.perf_counter() - began) * 1000)
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
             await writer.drain()
-        if end:
+        if self.end:
             writer.write(CHUNK_END)
             await writer.drain()
 
-    return handle
+
+def sse(steps: list[tuple[float, str]], *, end: bool = True) -> Sse:
+    """Stream server-sent events (see :class:`Sse`)."""
+    return Sse(steps, end=end)
 
 
 @contextlib.asynccontextmanager

@@ -103,6 +103,7 @@ class MetricPoller:
         self._prefill_at: float | None = None
         self._has_loads = True
         self._metrics_path = "/metrics"
+        self._locked = False
         self._scraped_at: float | None = None
 
     async def stream(self) -> AsyncGenerator[LiveSnapshot, None]:
@@ -189,6 +190,9 @@ class MetricPoller:
         snapshot = self._figures.snapshot(
             reading, self.history, self.limits, context, at=self._wall(), windowed=windowed
         )
+        if self._locked:
+            note = t("The server tells its limits only with an API key.")
+            snapshot = replace(snapshot, notes=(*snapshot.notes, note))
         self._quiet = 0 if self._working(snapshot) else self._quiet + 1
         return snapshot
 
@@ -265,6 +269,7 @@ class MetricPoller:
                     answer = await self._get("/get_server_info")  # SGLang before 0.5.6
                 if answer.status == 200:
                     self.limits = read_server_info(answer.body)
+                self._locked = answer.status in {401, 403}
             elif engine == "vllm":
                 answer = await self._get("/v1/models")
                 if answer.status == 200:
