@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.changes import ChangeKind, ChangeSeen
+from qwen_tui_diagnostics.enginelog.prices import slots_remedy
 from qwen_tui_diagnostics.enginelog.sglang_pools import MAMBA_REMEDY
 from qwen_tui_diagnostics.enginelog.silent import silent_sglang, silent_vllm
 from qwen_tui_profiles.findings import Clamp, Evidence
@@ -167,6 +168,8 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
     else:
         by, why, remedy = _silent_cause(boot, got)
         line = got_fact.line if got_fact is not None else seen[-1].line
+    if remedy is MAMBA_REMEDY:
+        remedy = slots_remedy(boot, share, remedy)
     out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
 
 
