@@ -196,7 +196,7 @@ async def test_what_a_gateway_costs() -> None:
     gateway = {"/v1/models": models("litellm"), "/v1/chat/completions": paced(0.13)}
     async with serve(direct) as one, serve(gateway) as two:
         found = await compare(Route(one.url), Route(two.url, "sk-x"), kind="prose", runs=2)
-        sent = json.loads(two.seen[-1].body)
+        sent = json.loads([r.body for r in two.seen if r.method == "POST"][-1])
         chats = one.paths().count("/v1/chat/completions")
     assert (len(found.direct), len(found.gateway)) == (2, 2)
     assert chats == 3, "one pair is discarded"
@@ -207,6 +207,40 @@ async def test_what_a_gateway_costs() -> None:
     assert 0.3 < found.decode_ratio < 3
     # A gateway gets no request fields that only SGLang knows.
     assert "return_spec_tokens_details" not in sent
+
+
+async def test_the_gateways_own_queue_time_is_read() -> None:
+    """LiteLLM redirects /metrics to /metrics/; its queue is where a busy proxy loses time."""
+    out = Exporter()
+    name, bounds = "litellm_request_queue_time_seconds", [0.5, 1.0, 2.5]
+    out.observe(name, 0.1, bounds, n=5)
+    out.set("litellm_in_flight_requests", 0)
+    stream = paced(0.0)
+
+    async def chat(request: Request, writer: asyncio.StreamWriter) -> None:
+        out.observe(name, 2.0, bounds)
+        await stream(request, writer)
+
+    async def metrics(request: Request, writer: asyncio.StreamWriter) -> None:
+        await document(out.text())(request, writer)
+
+    async def moved(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /metrics/\r\nContent-Length: 0\r\n\r\n"
+        )
+
+    direct = {"/v1/models": models(), "/v1/chat/completions": paced(0.0)}
+    gateway = {
+        "/v1/models": models("litellm"),
+        "/v1/chat/completions": chat,
+        "/metrics": moved,
+        "/metrics/": metrics,
+    }
+    async with serve(direct) as one, serve(gateway) as two:
+        found = await compare(Route(one.url), Route(two.url), kind="prose", runs=2)
+    assert found.queue_time is not None
+    assert found.queue_time.n == 3
+    assert found.queue_time.mean_ms == pytest.approx(2000)
 
 
 async def test_a_gateway_that_is_down_is_not_asked_again_and_again() -> None:

@@ -211,6 +211,17 @@ def _tell_gateway(comparison: Comparison) -> None:
             )
         )
     )
+    queue = comparison.queue_time
+    if queue is not None:
+        print(
+            tr(
+                t(
+                    "requests waited {mean} ms inside the gateway on average ({n} requests)",
+                    mean=_figure(queue.mean_ms, ",.1f"),
+                    n=queue.n,
+                )
+            )
+        )
 
 
 def _figure(value: float | None, form: str) -> str:

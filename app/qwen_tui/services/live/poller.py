@@ -135,7 +135,7 @@ class MetricPoller:
     async def _attempt(self, *, windowed: bool) -> LiveSnapshot:
         try:
             answer = await self._get(self._metrics_path)
-            if answer.status == 404 and self._last_good is None:
+            if answer.status != 200 and self._last_good is None:
                 answer = await self._other_path(answer)
             snapshot = await self._read(answer, windowed=windowed)
         except FetchError as error:
@@ -145,12 +145,20 @@ class MetricPoller:
         return snapshot
 
     async def _other_path(self, answer: Answer) -> Answer:
-        """Try where SGLang's router shows the metrics of all its workers, by ``worker_addr``."""
-        routed = await self._get(_ROUTED)
-        if routed.status != 200:
+        """Look where some servers have their metrics instead, and remember it.
+
+        LiteLLM mounts them at ``/metrics/`` and redirects; SGLang's router shows those of all its
+        workers, by ``worker_addr``, at ``/engine_metrics``.
+        """
+        moved = answer.headers.get("location", "").endswith("/metrics/")
+        path = "/metrics/" if moved else _ROUTED if answer.status == 404 else None
+        if path is None:
             return answer
-        self._metrics_path = _ROUTED
-        return routed
+        other = await self._get(path)
+        if other.status != 200:
+            return answer
+        self._metrics_path = path
+        return other
 
     async def _get(self, path: str) -> Answer:
         return await get(

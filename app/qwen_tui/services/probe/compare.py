@@ -10,10 +10,12 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.live.catalogue import FRONTS
+from qwen_tui.services.live.poller import MetricPoller
 from qwen_tui.services.probe.probing import probe
 
 if TYPE_CHECKING:
-    from qwen_tui.services.snapshots import ProbeResult
+    from qwen_tui.services.snapshots import LatencySummary, ProbeResult
 
 __all__ = ["Comparison", "Route", "compare", "repeat"]
 
@@ -33,6 +35,8 @@ class Comparison:
 
     direct: tuple[ProbeResult, ...]
     gateway: tuple[ProbeResult, ...]
+    queue_time: LatencySummary | None = None
+    """How long requests waited inside the gateway meanwhile, as its own metrics say."""
 
     @property
     def ttft_added_ms(self) -> float | None:
@@ -62,6 +66,8 @@ async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) ->
         UsageError: an address or the kind is not usable.
     """
     found: dict[str, list[ProbeResult]] = {"direct": [], "gateway": []}
+    metrics = MetricPoller(gateway.url, gateway.api_key)
+    await metrics.poll()
     for number in range(-1, runs):
         for name, route in (("direct", direct), ("gateway", gateway)):
             result = await probe(route.url, kind=kind, api_key=route.api_key, model=route.model)
@@ -71,7 +77,9 @@ async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) ->
                 # No use in asking again what cannot be reached.
                 found[name].append(result)
                 return Comparison(tuple(found["direct"]), tuple(found["gateway"]))
-    return Comparison(tuple(found["direct"]), tuple(found["gateway"]))
+    after = await metrics.poll()
+    queue_time = after.windows[-2].queue_time if after.source in FRONTS else None
+    return Comparison(tuple(found["direct"]), tuple(found["gateway"]), queue_time)
 
 
 async def repeat(route: Route, *, kind: str, runs: int) -> tuple[ProbeResult, ...]:

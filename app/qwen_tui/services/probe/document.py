@@ -32,6 +32,14 @@ def probe_json(
             "ttft_added_ms": _r(comparison.ttft_added_ms),
             "ttfo_added_ms": _r(comparison.ttfo_added_ms),
             "decode_ratio": _r(comparison.decode_ratio),
+            "queue_time_ms": None
+            if comparison.queue_time is None
+            else {
+                "p50": _r(comparison.queue_time.p50_ms),
+                "p95": _r(comparison.queue_time.p95_ms),
+                "mean": _r(comparison.queue_time.mean_ms),
+                "n": comparison.queue_time.n,
+            },
             "runs": [result_json(r) for r in comparison.gateway],
             "findings": [f.as_json() for f in findings],
         }
