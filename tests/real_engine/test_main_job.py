@@ -177,12 +177,6 @@ def _boot_facts(engine: RealEngine, status: dict[str, Any]) -> dict[str, Any]:
 def _write_summary(note: dict[str, Any], version: str) -> None:
     from support.machine import machine_facts
 
-    RESULTS.write_text(
-        json.dumps(
-            {"what": f"main job on a real SGLang {version} (CPU)", **machine_facts(), **note},
-            indent=1,
-            default=str,
-        )
-        + "\n",
-        encoding="utf-8",
-    )
+    document = {"what": f"main job on a real SGLang {version} (CPU)", **machine_facts(), **note}
+    text = json.dumps(document, indent=1, default=str) + "\n"
+    RESULTS.write_text(text.replace(str(Path.home()), "~"), encoding="utf-8")
