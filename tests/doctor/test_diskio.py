@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from qwen_tui_diagnostics.diskio import measure
+from qwen_tui_diagnostics.diskio import fio, measure
 from qwen_tui_diagnostics.diskio.aio import ClassicAio
 from qwen_tui_diagnostics.diskio.source import first_hole, open_source, pick_shard
 from qwen_tui_diagnostics.diskio.threads import read_with_threads
@@ -20,6 +21,7 @@ from qwen_tui_diagnostics.diskio.uring import Uring, setup_errno
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
 
 PAGE = 4096
 MIB = 1024 * 1024
@@ -295,3 +297,59 @@ def test_ctypes_view_of_the_syscall_keeps_64_bits() -> None:
     from qwen_tui_diagnostics.diskio.syscalls import raw_syscall
 
     assert raw_syscall().function.argtypes == [ctypes.c_long] * 7
+
+
+# --- fio as a second opinion --------------------------------------------------------------------
+
+
+def fake_fio(folder: Path, body: str) -> str:
+    program = folder / "fio"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_fio_reads_the_open_file_and_cannot_write(tmp_path: Path) -> None:
+    """Its output is the shape of fio 3.33; the arguments say what it was asked for."""
+    answer = '{"jobs": [{"read": {"iops": 66213.5, "bw_bytes": 271210496, "total_ios": 132427}}]}'
+    program = fake_fio(tmp_path, f"echo \"$@\" > {tmp_path}/asked; echo '{answer}'")
+    result = fio.measure(program, 5, 32, 0.5, {"PATH": os.defpath})
+    assert result == {
+        "method": "io_uring", "depth": 32, "reads_per_s": 66213.5, "bytes_per_s": 271210496,
+    }  # fmt: skip
+    asked = (tmp_path / "asked").read_text().split()
+    assert {"--readonly", "--direct=1", "--randrepeat=0", "--iodepth=32", "--bs=4096"} <= set(asked)
+    assert f"--filename=/proc/{os.getpid()}/fd/5" in asked
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("echo 'fio: engine io_uring not loadable' >&2; exit 1", "not loadable"),
+        ("exit 3", "exit code 3"),
+        ("""echo '{"jobs": [{"read": {"iops": 0, "bw_bytes": 0}}]}'""", "0 reads/s"),
+        ("echo '{}'", "exit code 0"),
+    ],
+)
+def test_a_fio_without_a_figure_says_why(tmp_path: Path, body: str, why: str) -> None:
+    with pytest.raises(fio.FioError, match=why):
+        fio.measure(fake_fio(tmp_path, body), 0, 32, 0.1, {"PATH": os.defpath})
+    with pytest.raises(fio.FioError, match="No such file"):
+        fio.measure(str(tmp_path / "gone"), 0, 32, 0.1, {})
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_the_real_fio_reads_a_file_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(4 * 1024 * 1024))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    except OSError as error:
+        pytest.skip(f"no direct reads here: {error.strerror}")
+    path.unlink()
+    try:
+        result = fio.measure(shutil.which("fio") or "", descriptor, 1, 0.2, dict(os.environ))
+    finally:
+        os.close(descriptor)
+    assert result["reads_per_s"] > 0
+    assert result["method"] == "psync"

@@ -391,6 +391,14 @@ def test_links_out_of_the_folder_are_counted(model: Path, tmp_path: Path) -> Non
     assert values["links_outside"] == ["a.safetensors"]
 
 
+def test_links_into_a_cleaned_cache_are_named(model: Path) -> None:
+    (model / "a.safetensors").symlink_to(model / "blobs/gone")
+    (model / "b.safetensors").write_bytes(b"x" * 5)
+    values = folder_facts(model).values["model"]
+    assert values["dangling"] == ["a.safetensors"]
+    assert (values["shards"], values["shard_bytes"]) == (1, 5)
+
+
 def test_broken_files_are_absent_facts(model: Path) -> None:
     (model / "config.json").write_text("{not json")
     (model / "model.safetensors.index.json").write_text('{"weight_map": 5}')

@@ -268,7 +268,6 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
                 "random_32": _sample(32, 180_000), "random_512": _sample(512, 400_000),
             },
             "source": "shard", "source_bytes": 5 * GIB, "folder": model, "depth": 512,
-            "fio": False,
         },
         "torch": {
             "version": "2.14.1+cu130", "import_s": 4.0, "available": True, "sum": 2048.0,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_profiles.text import Text
 
-__all__ = ["READ_CHECKS", "SEQUENTIAL_GOOD"]
+__all__ = ["READ_CHECKS"]
 
 PAGE_BYTES = 4096
 BYPASS_SHARE, BUFFERED_SHARE = 0.05, 0.9
@@ -205,7 +205,7 @@ def _io_uring(facts: Facts, target: Target) -> Verdict:
 
 def _sequential(facts: Facts, target: Target) -> Verdict:
     sample = facts.at("bench.samples.sequential")
-    rate = sample.number("bytes_per_s")
+    rate = max(sample.number("bytes_per_s"), _by_fio(facts, "sequential", "bytes_per_s"))
     needs = needs_of(target, facts)
     size = float(needs.disk_bytes) if needs is not None and needs.family == "flash" else (
         float(facts.integer("model.shard_bytes"))
@@ -215,7 +215,7 @@ def _sequential(facts: Facts, target: Target) -> Verdict:
     seconds = size / rate
     shown = t("{rate}/s in order: {size} in {seconds} s", rate=gb(rate), size=gb(size),
               seconds=f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}")  # fmt: skip
-    detail = _how(sample, facts)
+    detail = [*_how(sample, facts), *_compared(facts, "sequential")]
     remedy = fix(t("move the model to a faster drive"))
     if rate < SEQUENTIAL_LOW:
         return warned(
@@ -232,8 +232,9 @@ def _sequential(facts: Facts, target: Target) -> Verdict:
 
 def _random(facts: Facts, target: Target) -> Verdict:
     depth = facts.integer("bench.depth")
-    sample = facts.at(f"bench.samples.random_{depth}")
-    reads = sample.number("reads_per_s")
+    name = f"random_{depth}"
+    sample = facts.at(f"bench.samples.{name}")
+    reads = max(sample.number("reads_per_s"), _by_fio(facts, name, "reads_per_s"))
     tokens = reads / PLE_READS_PER_TOKEN
     single = facts.at("bench.samples.random_1")
     shown = t("{reads} reads/s of 4 KiB at depth {depth}", reads=f"{reads:,.0f}", depth=depth)
@@ -242,6 +243,7 @@ def _random(facts: Facts, target: Target) -> Verdict:
         t("depth 1: {us} us a read; depth 32: {reads} reads/s",
           us=round(1e6 / single.number("reads_per_s")),
           reads=f"{facts.at('bench.samples.random_32').number('reads_per_s'):,.0f}"),
+        *_compared(facts, name),
     ]  # fmt: skip
     if not streams(target):
         return ok(shown, *detail)
@@ -261,6 +263,28 @@ def _random(facts: Facts, target: Target) -> Verdict:
     if reads < READS_LOW and not unsure:
         return failed(shown, *detail, expected=expected, consequence=limit, remedy=remedy)
     return warned(shown, *detail, expected=expected, consequence=limit, remedy=remedy)
+
+
+def _by_fio(facts: Facts, name: str, value: str) -> float:
+    """Return fio's figure, 0 without one: what either has read, the disk can do."""
+    place = f"bench.fio.{name}.{value}"
+    return facts.number(place) if facts.has(place) else 0.0
+
+
+def _compared(facts: Facts, name: str) -> list[Text]:
+    """Say what fio found on the same file."""
+    theirs = _by_fio(facts, name, "reads_per_s")
+    if not theirs:
+        place = f"bench.fio.{name}"
+        why = facts.why_absent(place)
+        if why.reason is SkipReason.DISABLED or not why.detail:
+            return []
+        return [t("not compared with fio: {why}", why=why.detail)]
+    ours = facts.number(f"bench.samples.{name}.reads_per_s")
+    return [
+        t("fio on the same file: {theirs} reads/s; this probe {ours}, {share} of it",
+          theirs=f"{theirs:,.0f}", ours=f"{ours:,.0f}", share=f"{ours / theirs:.2f}"),
+    ]  # fmt: skip
 
 
 def _how(sample: Facts, facts: Facts) -> list[Text]:

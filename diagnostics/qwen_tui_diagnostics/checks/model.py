@@ -42,6 +42,15 @@ def _folder(facts: Facts, target: Target) -> Verdict:
         )
     shards, size = facts.integer("model.shards"), facts.integer("model.shard_bytes")
     shown = t("{path}: {count} shards, {size}", path=path, count=shards, size=gb(size))
+    dangling = facts.texts("model.dangling") if facts.has("model.dangling") else ()
+    if dangling and target.reads_weights:
+        return failed(
+            t("{path}: links to files that are gone: {names}", path=path, names=listed(dangling)),
+            shown,
+            expected=t("every shard"),
+            consequence=t("the engine stops when it opens one"),
+            remedy=_finish(target),
+        )
     if shards == 0 and not target.reads_weights:
         return ok(t("{path}: no weights, and --load-format dummy reads none", path=path))
     if shards == 0:

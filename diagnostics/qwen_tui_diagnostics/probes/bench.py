@@ -1,4 +1,7 @@
-"""The disk benchmark: 1 MiB in order, then 4 KiB at random at three depths."""
+"""The disk benchmark: 1 MiB in order, then 4 KiB at random at three depths.
+
+``full`` takes longer runs and lets fio do the same, where it is installed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qwen_tui_diagnostics.diskio import fio
 from qwen_tui_diagnostics.diskio.measure import random_reads, sequential_reads
 from qwen_tui_diagnostics.diskio.source import open_source
 from qwen_tui_diagnostics.probes import odirect
@@ -68,4 +72,25 @@ def collect(context: Context, found: Gathered) -> None:
         found.put("bench.source_bytes", source.size_bytes)
         found.put("bench.folder", str(folder))
         found.put("bench.depth", context.target.io_depth)
-        found.put("bench.fio", shutil.which("fio", path=context.env.get("PATH")) is not None)
+        if context.bench == "full":
+            _second_opinion(context, source.descriptor, seconds, found)
+        else:
+            found.lack("bench.fio", SkipReason.DISABLED, "only with --bench full")
+
+
+def _second_opinion(context: Context, descriptor: int, seconds: float, found: Gathered) -> None:
+    """Gather ``bench.fio.*``: the same loads by fio, where it is installed."""
+    program = shutil.which("fio", path=context.env.get("PATH"))
+    if program is None:
+        found.lack("bench.fio", SkipReason.NO_TOOL, "fio is not installed")
+        return
+    found.put_or("bench.fio.version", fio.version(program), detail="fio --version failed")
+    depths = dict.fromkeys((*DEPTHS, context.target.io_depth))
+    loads: dict[str, int | None] = {"sequential": None, **{f"random_{d}": d for d in depths}}
+    for name, depth in loads.items():
+        try:
+            result = fio.measure(program, descriptor, depth, seconds, context.env)
+        except fio.FioError as error:
+            found.lack(f"bench.fio.{name}", SkipReason.UNSUPPORTED, str(error))
+        else:
+            found.put(f"bench.fio.{name}", result)

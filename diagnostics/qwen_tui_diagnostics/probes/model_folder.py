@@ -36,7 +36,11 @@ def collect(context: Context, found: Gathered) -> None:
     if not folder.is_dir():
         return
     with found.attempt("model.shards", "model.shard_bytes"):
-        sizes = {f.name: f.stat().st_size for f in folder.glob("*.safetensors")}
+        files = sorted(folder.glob("*.safetensors"))
+        # A link into a cache that was cleaned is still listed.
+        dangling = [f.name for f in files if f.is_symlink() and not f.exists()]
+        sizes = {f.name: f.stat().st_size for f in files if f.name not in dangling}
+        found.put("model.dangling", [clean(name) for name in dangling[:_SHOWN]])
         found.put("model.shards", len(sizes))
         found.put("model.shard_bytes", sum(sizes.values()))
         found.put("model.partial", sorted(f.name for f in folder.rglob("*.incomplete"))[:_SHOWN])

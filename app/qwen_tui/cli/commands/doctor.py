@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bench",
         choices=("off", "quick", "full"),
         default="off",
-        help=tr(t("measure the disk: quick takes 2 s, full 8 s")),
+        help=tr(t("measure the disk: quick takes 2 s, full 8 s (twice that with fio)")),
     )
     checks.add_argument(
         "--cuda-probe",
