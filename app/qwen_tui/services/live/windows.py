@@ -8,6 +8,7 @@ of two totals, whatever resets lie between them, and memory is a bounded ring of
 from __future__ import annotations
 
 import bisect
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,6 +25,10 @@ __all__ = ["WINDOWS_S", "History", "Window"]
 
 WINDOWS_S = (10.0, 60.0, 300.0)
 """Lengths of the windows in seconds; beside them there is "since the engine's start"."""
+
+_FINE_S = 65.0
+"""Every scrape of so many seconds is remembered; of what is older, one every five seconds."""
+_COARSE_S = 5.0
 
 _LONGEST_BUSY_S = 2.5
 """A longer interval between two scrapes says too little about how much of it was busy."""
@@ -112,6 +117,8 @@ class History:
     _since_start: _Mark | None = None
     _tokens_before: bool = False
     _watched: dict[str, float] = field(default_factory=dict)
+    _kept_at: float = -math.inf
+    """Time of the newest mark that was thinned out already."""
 
     def feed(self, reading: Reading, at: float) -> bool:
         """Take one scrape made at ``at`` (monotonic seconds); True when the engine restarted."""
@@ -121,6 +128,7 @@ class History:
             # The windows describe one boot: figures of two profiles must never be mixed.
             self.boots += 1
             self._marks.clear()
+            self._kept_at = -math.inf
             self._watched = {}
             self._tokens_before = False
             last = None
@@ -136,10 +144,21 @@ class History:
         for key, added in grown.distributions.items():
             distributions[key] = _plus(distributions.get(key), added)
         self._marks.append(_Mark(at, totals, distributions))
-        # One mark older than the longest window stays, so that the window is whole.
-        while len(self._marks) > 2 and self._marks[1].at <= at - self.span_s:
-            self._marks.popleft()
+        self._forget(at)
         return restarted
+
+    def _forget(self, now: float) -> None:
+        """Keep every mark of the last minute, older ones five seconds apart."""
+        # One mark older than the longest window stays, so that the window is whole.
+        while len(self._marks) > 2 and self._marks[1].at <= now - self.span_s:
+            self._marks.popleft()
+        index = bisect.bisect_right(self._marks, self._kept_at, key=lambda m: m.at)
+        while index < len(self._marks) and self._marks[index].at <= now - _FINE_S:
+            if self._marks[index].at - self._kept_at >= _COARSE_S:
+                self._kept_at = self._marks[index].at
+                index += 1
+            else:
+                del self._marks[index]
 
     def window(self, seconds: float) -> Window | None:
         """Return the growth over the last ``seconds`` (or as long as we know); None so far."""
