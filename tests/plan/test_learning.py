@@ -105,3 +105,45 @@ def test_boots_of_another_model_do_not_count(paths: Paths) -> None:
 def test_boots_that_say_too_little_do_not_count(paths: Paths) -> None:
     _note(paths, _WRAPPED[0], 0, free_before_load_gib=None)
     assert learned("speed", _request(_WRAPPED[1]), paths) is None
+
+
+def test_what_the_engine_takes_of_the_free_memory_is_learned(paths: Paths) -> None:
+    past = _WRAPPED[0]
+    record_facts = {"free_before_launch_gib": past.free_gib + 2.5}
+    for number in range(3):
+        _note(paths, past, number, **record_facts)
+    calibration = learned("speed", _request(past), paths)
+    assert calibration is not None
+    assert calibration.overhead_gib == pytest.approx(2.5)
+    from dataclasses import replace
+
+    # The same free memory before the launch leads to the same printed one, and so to the pool.
+    live = replace(
+        _request(past),
+        free_gib=None,
+        live_free_gib=past.free_gib + 2.5,
+        calibration=calibration,
+    )
+    assert predict(live).kv_tokens.value == pytest.approx(past.tokens, rel=0.0005)
+
+
+def test_live_memory_of_a_launch_reaches_the_history(paths: Paths) -> None:
+    record = RunRecord(
+        id="000001-x",
+        kind="process",
+        profile="speed",
+        engine="sglang",
+        url="http://127.0.0.1:30000",
+        host="127.0.0.1",
+        port=30000,
+        created=time.time(),
+        created_boot_s=0.0,
+        boot=None,
+        launcher=None,
+        prediction={"kv_tokens": 100, "live_free_gib": 31.1},
+    )
+    history = History(paths.state / "history.sqlite3")
+    report = LogReport("sglang", "0.5.17", True, "ready", facts={"kv_tokens": 99})  # type: ignore[arg-type]
+    assert history.note_boot(record, report)
+    (row,) = history.boots()
+    assert row.facts["free_before_launch_gib"] == 31.1

@@ -155,7 +155,8 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["plan", "a", "--profile", "b"], "Two profiles"),
         (["plan", "--engine", "llama.cpp", "--", "--page-size", "1"], "llama.cpp"),
         (["plan", "--engine", "sglang==five", "--", "--page-size", "1"], "version"),
-        (["plan", "demo-speed", "--model", str(DATA / "hybrid-27b.json")], "nothing to plan"),
+        (["plan", "27b-int4-speed"], "--free-gib"),
+        (["plan", "27b-int4-speed", "--free-gib", "30", "--weights-gib", "-1"], "--weights-gib"),
     ],
 )
 def test_mistakes_are_named(

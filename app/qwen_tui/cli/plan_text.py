@@ -63,13 +63,17 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"      {finding.rule}: {finding.source}"
     if plan.calibration is not None and plan.calibration["error_pct"] is not None:
         yield ""
-        yield tr(
-            t(
-                "Last {boots} boots here: error at most {error} %.",
-                boots=plan.calibration["boots"],
-                error=plan.calibration["error_pct"],
+        error = plan.calibration["error_pct"]
+        if plan.calibration["boots"] == 1:
+            yield tr(t("The last boot here: error {error} %.", error=error))
+        else:
+            yield tr(
+                t(
+                    "Last {boots} boots here: error at most {error} %.",
+                    boots=plan.calibration["boots"],
+                    error=error,
+                )
             )
-        )
     if plan.assumed:
         yield ""
         yield tr(t("Assumed"))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.desks import Past, PlanQuestion, ProfileSheet
-from qwen_tui.services.known_models import known_model
 from qwen_tui_profiles.errors import EngineError, ProbeError
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
 from qwen_tui_profiles.text import t
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.history import Durations
     from qwen_tui.services.paths import Paths
-    from qwen_tui.services.planning import PlanOptions
     from qwen_tui_profiles.compare import Comparison
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RealHistory", "RealPlans", "RealProfiles"]
 
-DEMO_MODEL = "Qwen3.8-27B-NVFP4"
-"""What the simulated engine imitates, unless its model path says INT4."""
-DEMO_ENGINE = "sglang==0.5.23"
 CARD_GIB = 31.84
 """What an RTX 5090 reports (32,607 MiB): the class of card that the presets are written for."""
 
@@ -83,52 +77,18 @@ class RealPlans:
         return await asyncio.to_thread(self._plan, question)
 
     def _plan(self, question: PlanQuestion) -> Plan:
-        from qwen_tui.services.planning import make_plan
+        from qwen_tui.services.planning import PlanOptions, make_plan
         from qwen_tui_profiles.plan.result import Assumption
 
-        options, assumed = _options(question)
         profile = question.profile
-        if profile.simulated:
-            # The planner knows no simulated engine: it is asked about what that one imitates.
-            options = replace(options, args=(*_engine_args(profile.argv), *options.args))
-        planned = None if profile.simulated else profile
-        if options.total_gib is None and options.free_gib is None and not _has_gpu():
-            options = replace(options, total_gib=CARD_GIB)
-            assumed.append(("total_gib", CARD_GIB, t("no GPU here; a 32 GB card")))
-        plan = make_plan(options, planned, self._paths)
-        notes = tuple(Assumption(name, value, reason) for name, value, reason in assumed)
-        return replace(plan, assumed=(*plan.assumed, *notes))
-
-
-def _options(question: PlanQuestion) -> tuple[PlanOptions, list[tuple[str, str | float, Text]]]:
-    """Return the planner's options, and what had to be assumed for them."""
-    from qwen_tui.services.planning import PlanOptions
-
-    profile = question.profile
-    options = PlanOptions(args=question.args, model=question.model, total_gib=question.total_gib)
-    assumed: list[tuple[str, str | float, Text]] = []
-    if profile.simulated:
-        from qwen_tui.demo_engine.arguments import DemoOptions
-
-        options = replace(options, engine=DEMO_ENGINE)
-        if question.total_gib is None:
-            options = replace(options, free_gib=DemoOptions().free_gib)
-            reason = t("what the simulated card has")
-            assumed.append(("free_gib", DemoOptions().free_gib, reason))
-    named = question.model or profile.model.path
-    if named is not None and Path(named).expanduser().exists():
-        return options, assumed
-    row = known_model(DEMO_MODEL if profile.simulated else named or profile.model.repo or "")
-    if row is not None and question.model is None:
-        options = replace(
-            options,
-            model=str(row.folder),
-            weights_gib=row.weights_gib,
-            draft_gib=row.draft_gib if _speculates((*profile.argv, *question.args)) else None,
+        options = PlanOptions(
+            args=question.args, model=question.model, total_gib=question.total_gib
         )
-        reason = t("the checkpoint is not on this disk; sizes from a {source}", source=row.source)
-        assumed.append(("weights_gib", row.weights_gib, reason))
-    return options, assumed
+        if profile.simulated or options.total_gib is not None or _has_gpu():
+            return make_plan(options, profile, self._paths)
+        plan = make_plan(replace(options, total_gib=CARD_GIB), profile, self._paths)
+        note = Assumption("total_gib", CARD_GIB, t("no GPU here; a 32 GB card"))
+        return replace(plan, assumed=(*plan.assumed, note))
 
 
 def _has_gpu() -> bool:
@@ -139,22 +99,6 @@ def _has_gpu() -> bool:
             return bool(nvml.devices(live_only=True))
     except ProbeError:
         return False
-
-
-def _engine_args(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out the demo engine's own flags, which SGLang does not have."""
-    out: list[str] = []
-    skip = False
-    for item in argv:
-        if item.startswith("--"):
-            skip = item.startswith("--demo-")
-        if not skip:
-            out.append(item)
-    return tuple(out)
-
-
-def _speculates(argv: tuple[str, ...]) -> bool:
-    return any(item.partition("=")[0] == "--speculative-algorithm" for item in argv)
 
 
 class RealProfiles:

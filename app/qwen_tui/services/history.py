@@ -150,6 +150,10 @@ class History:
         if record.kind == "attach":
             return True
         facts = {} if report is None else dict(report.facts)
+        live = record.prediction.get("live_free_gib")
+        if facts and isinstance(live, int | float):
+            # What the boot began with: the next plan learns what the engine takes of it.
+            facts["free_before_launch_gib"] = live
         clamps = [] if report is None else [c.as_json() for c in report.clamps]
         phases = list(record.phases)
         if not phases and report is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.history import History
+from qwen_tui.services.plan_sources import demo_flags
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.plan.calibrate import BootRecord, calibrate, record_boot
 from qwen_tui_profiles.plan.predict_sglang import arithmetic
@@ -54,7 +55,7 @@ def _record(row: BootRow, request: PlanRequest) -> BootRecord | None:
         return None
     past = replace(
         request,
-        args=row.asked,
+        args=demo_flags(row.asked),
         engine_version=row.engine_version,
         free_gib=printed,
         live_free_gib=None,
@@ -77,6 +78,7 @@ def _record(row: BootRow, request: PlanRequest) -> BootRecord | None:
         printed_free_gib=printed,
         target_gib=_number(row.facts, "mem_usage_gb"),
         draft_gib=_number(row.facts, "draft_mem_usage_gb"),
+        live_free_gib=_number(row.facts, "free_before_launch_gib"),
     )
     return replace(record, predicted_tokens=row.predicted_kv_tokens)
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.engines import DEMO_VERSION
 from qwen_tui.services.learning import learned
-from qwen_tui_profiles.cmdline import EngineCommand, parse_words
-from qwen_tui_profiles.errors import (
-    EngineError,
-    InputError,
-    ProbeError,
-    QwenTuiError,
-    UsageError,
+from qwen_tui.services.plan_sources import (
+    demo_checkpoint,
+    demo_flags,
+    demo_free_gib,
+    find_checkpoint,
 )
+from qwen_tui_profiles.cmdline import EngineCommand, parse_words
+from qwen_tui_profiles.errors import EngineError, ProbeError, UsageError
+from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.arguments import read_sglang, read_vllm
-from qwen_tui_profiles.plan.headers import has_weights, read_stored_sizes
-from qwen_tui_profiles.plan.model import read_config
 from qwen_tui_profiles.plan.predict import PlanRequest, predict
+from qwen_tui_profiles.plan.result import Assumption
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.rules import command_of, judge, model_facts
+from qwen_tui_profiles.rules.lint import fork_base
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import Version
 
@@ -29,11 +30,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from qwen_tui.services.paths import Paths
-    from qwen_tui_profiles.findings import Finding
+    from qwen_tui.services.plan_sources import Checkpoint
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
 
-__all__ = ["PlanOptions", "engine_and_version", "make_plan", "plan_request", "predict_launch"]
+__all__ = [
+    "PlanOptions",
+    "engine_and_version",
+    "make_plan",
+    "plan_request",
+    "prediction_of",
+    "refusal_of",
+]
 
 _GIB = float(1 << 30)
 
@@ -55,7 +63,8 @@ class PlanOptions:
     kv_memory_gib: float | None = None
     want_context: int | None = None
     want_requests: int | None = None
-    gpu_index: int = 0
+    gpu_index: int | None = None
+    """None = the one that the profile's environment names, else the first."""
 
 
 def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths) -> Plan:
@@ -65,25 +74,43 @@ def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths)
         QwenTuiError: An input is missing or unusable.
     """
     options, env = _unwrapped(options)
-    request = plan_request(options, profile, paths, env)
+    request, assumed = _collect(options, profile, paths, env)
     if profile is not None:
         request = replace(request, calibration=learned(profile.name, request, paths))
     plan = predict(request)
-    return replace(plan, findings=_with_rules(plan, request, profile, options))
+    return replace(
+        plan,
+        findings=_with_rules(plan, request, profile, options),
+        assumed=(*plan.assumed, *assumed),
+        live_free_gib=request.live_free_gib,
+        engine=EngineKind.DEMO.value if _simulated(profile) else plan.engine,
+    )
 
 
-def predict_launch(profile: EngineProfile, paths: Paths) -> Mapping[str, int | float | None] | None:
-    """Predict a launch for its record; None where nothing can be predicted.
-
-    Never stands in the way of a launch: what cannot be read or judged is not an error here.
-    """
-    try:
-        plan = make_plan(PlanOptions(), profile, paths)
-    except QwenTuiError:
+def refusal_of(plan: Plan) -> Finding | None:
+    """Return why the engine will not start, where the whole interval says so; else None."""
+    if plan.failure is None or not plan.failure_certain:
         return None
+    remedy = None
+    if plan.minimum_fraction is not None:
+        remedy = t("It would start at --mem-fraction-static {f}.", f=f"{plan.minimum_fraction:g}")
+    return Finding(
+        rule="plan-does-not-fit",
+        severity=Severity.ERROR,
+        title=plan.failure,
+        evidence=plan.failure_class or "memory plan",
+        source="memory plan",
+        since=None,
+        until=None,
+        remedy=remedy,
+    )
+
+
+def prediction_of(plan: Plan) -> Mapping[str, int | float | None]:
+    """Return what a launch keeps of its plan, to be scored against the boot; empty = nothing."""
     tokens = plan.kv_tokens
     if tokens.value is None:
-        return None
+        return {}
     return {
         "kv_tokens": tokens.value,
         "kv_tokens_low": tokens.low,
@@ -91,6 +118,7 @@ def predict_launch(profile: EngineProfile, paths: Paths) -> Mapping[str, int | f
         "max_running_requests": plan.requests,
         "mamba_slots": None if plan.state is None else plan.state.slots,
         "context_usable": plan.context_usable,
+        "live_free_gib": plan.live_free_gib,
     }
 
 
@@ -142,34 +170,66 @@ def plan_request(
     """Collect the inputs of a plan.
 
     Raises:
-        UsageError: No model is named, or no memory size can be had.
+        UsageError: No model is named, or the GPU does not exist.
         InputError: The checkpoint cannot be read.
     """
-    kind, version = engine_and_version(options.engine, options.args, profile, paths)
-    args = (*(profile.argv if profile is not None else ()), *options.args)
-    variables = {**(profile.env if profile is not None else {}), **(env or {})}
-    folder = _model_folder(options, profile, kind)
-    config = read_config(folder)
-    stored = read_stored_sizes(folder) if folder.is_dir() and has_weights(folder) else None
+    return _collect(options, profile, paths, env or {})[0]
+
+
+def _collect(
+    options: PlanOptions,
+    profile: EngineProfile | None,
+    paths: Paths,
+    env: Mapping[str, str],
+) -> tuple[PlanRequest, tuple[Assumption, ...]]:
+    """Return the request, and what had to be assumed for it."""
+    variables = {**(profile.env if profile is not None else {}), **env}
+    own = profile.argv if profile is not None else ()
+    if profile is not None and profile.simulated:
+        # The planner knows no simulated engine: it is asked about what that one imitates.
+        kind = EngineKind.SGLANG
+        version: str | None = DEMO_VERSION
+        args = demo_flags((*own, *options.args))
+        source = _checkpoint(options, profile, kind) if options.model else demo_checkpoint(profile)
+        if options.free_gib is None and options.total_gib is None:
+            options = replace(options, free_gib=demo_free_gib(profile))
+    else:
+        kind, version = engine_and_version(options.engine, options.args, profile, paths)
+        args = (*own, *options.args)
+        source = _checkpoint(options, profile, kind)
+    base = fork_base(variables) if version is None else None
+    if base is not None:
+        version = base
+        note = t("The release that the fork of these variables was made from.")
+        source = replace(
+            source, assumed=(Assumption("engine_version", base, note), *source.assumed)
+        )
     live_gib = total_gib = None
     if options.free_gib is None and options.total_gib is None:
-        live_gib, total_gib = _live_gpu(options.gpu_index)
-    return PlanRequest(
+        live_gib, total_gib = _live_gpu(options.gpu_index, variables)
+    request = PlanRequest(
         args=args,
-        config=config,
+        config=source.config,
         engine=kind,
         engine_version=version,
-        stored=stored,
+        stored=source.stored,
         env=variables,
         free_gib=options.free_gib,
         live_free_gib=live_gib,
         total_gib=options.total_gib if options.total_gib is not None else total_gib,
         weights_gib=options.weights_gib,
+        published_gib=source.published_gib,
+        published_source=source.published_source,
         draft_gib=options.draft_gib,
         kv_memory_gib=options.kv_memory_gib,
         want_context=options.want_context,
         want_requests=options.want_requests,
     )
+    return request, source.assumed
+
+
+def _simulated(profile: EngineProfile | None) -> bool:
+    return profile is not None and profile.simulated
 
 
 def engine_and_version(
@@ -212,42 +272,49 @@ def _found_version(kind: EngineKind, profile: EngineProfile | None, paths: Paths
     return found[0] if found else None
 
 
-def _model_folder(options: PlanOptions, profile: EngineProfile | None, kind: EngineKind) -> Path:
-    named = options.model
-    if named is None:
-        if kind is EngineKind.VLLM:
-            named = read_vllm(options.args).model
-        else:
-            named = read_sglang(options.args).model_path
-    if named is None and profile is not None:
-        named = profile.model.path
-    if named is None:
-        raise UsageError(
-            t("No checkpoint is named."),
-            t("Give --model DIR; a folder with config.json alone is enough."),
-        )
-    folder = Path(named).expanduser()
-    if not folder.exists():
-        raise InputError(
-            t("{path} does not exist.", path=clean(str(folder))),
-            t("Give the checkpoint's folder with --model; config.json alone is enough."),
-        )
-    return folder
+def _checkpoint(
+    options: PlanOptions, profile: EngineProfile | None, kind: EngineKind
+) -> Checkpoint:
+    if options.model is not None:
+        return find_checkpoint(options.model, True, profile)
+    if kind is EngineKind.VLLM:
+        named = read_vllm(options.args).model
+    else:
+        named = read_sglang(options.args).model_path
+    if named is not None:
+        return find_checkpoint(named, False, None)
+    return find_checkpoint(None if profile is None else profile.model.path, False, profile)
 
 
-def _live_gpu(index: int) -> tuple[float | None, float | None]:
-    """Return free and total GiB of a GPU of this machine; None where there is none."""
+def _live_gpu(index: int | None, env: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """Return free and total GiB of a GPU of this machine; None where there is none.
+
+    Raises:
+        UsageError: The user named a GPU that does not exist.
+    """
     from qwen_tui_diagnostics.probes.nvml import Nvml
 
     try:
         with Nvml() as nvml:
             devices = nvml.devices()
     except ProbeError:
+        devices = ()
+    chosen = _first_visible(env) if index is None else index
+    if index is not None and devices and not 0 <= index < len(devices):
+        raise UsageError(
+            t("There is no GPU {index} here.", index=index),
+            t("Name one of 0 to {last}.", last=len(devices) - 1),
+        )
+    if not 0 <= chosen < len(devices):
         return None, None
-    if index >= len(devices):
-        return None, None
-    free, total = devices[index].memory_free_bytes, devices[index].memory_total_bytes
+    free, total = devices[chosen].memory_free_bytes, devices[chosen].memory_total_bytes
     return (
         None if free is None else free / _GIB,
         None if total is None else total / _GIB,
     )
+
+
+def _first_visible(env: Mapping[str, str]) -> int:
+    """Return the GPU that the launch's environment picks; 0 where it names none by number."""
+    first = env.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and len(first) < 4 else 0

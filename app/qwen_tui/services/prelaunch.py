@@ -117,7 +117,7 @@ def _judged(
     own_server_runs: bool,
 ) -> tuple[tuple[Finding, ...], Mapping[str, Any]]:
     from qwen_tui.services.linting import LintOptions, lint
-    from qwen_tui.services.planning import PlanOptions, make_plan
+    from qwen_tui.services.planning import PlanOptions, make_plan, prediction_of, refusal_of
 
     found: dict[str, Finding] = {}
     prediction: Mapping[str, Any] = {}
@@ -130,22 +130,16 @@ def _judged(
     options = PlanOptions()
     if own_server_runs and total is not None:
         options = PlanOptions(total_gib=total / _GIB)
-    if gpus:
+    if gpus or profile.simulated:
         try:
             plan = make_plan(options, profile, paths)
         except QwenTuiError:
             pass  # without a checkpoint or a memory size there is no plan
         else:
-            for finding in plan.findings:
+            refusal = refusal_of(plan)
+            for finding in plan.findings if refusal is None else (refusal, *plan.findings):
                 found.setdefault(finding.rule, finding)
-            if plan.kv_tokens.value is not None:
-                prediction = {
-                    "kv_tokens": plan.kv_tokens.value,
-                    "kv_tokens_low": plan.kv_tokens.low,
-                    "kv_tokens_high": plan.kv_tokens.high,
-                    "max_running_requests": plan.requests,
-                    "context_usable": plan.context_usable,
-                }
+            prediction = prediction_of(plan)
     return tuple(found.values()), prediction
 
 

@@ -124,7 +124,7 @@ def unknown_finding(reason: str, name: str) -> Finding:
     """Return why nothing could be predicted.
 
     Args:
-        reason: ``architecture``, ``weights`` or ``parallelism``.
+        reason: ``architecture``, ``weights``, ``draft-size``, ``draft`` or ``parallelism``.
         name: The class that ``config.json`` names.
     """
     texts = {
@@ -135,6 +135,10 @@ def unknown_finding(reason: str, name: str) -> Finding:
         "weights": (
             t("The weights of {name} cannot be derived from its dimensions.", name=name),
             t("Name the folder with the downloaded files, or give --weights-gib."),
+        ),
+        "draft-size": (
+            t("The size of the MTP head of {name} cannot be derived.", name=name),
+            t("Name the folder with the downloaded files, or give --draft-gib as well."),
         ),
         "parallelism": (
             t("Pipeline and data parallelism are not part of the plan."),

@@ -9,10 +9,10 @@ from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.plan.arguments import split_pairs
 from qwen_tui_profiles.plan.budget import allocation
 from qwen_tui_profiles.plan.predict_sglang import Computed, arithmetic
-from qwen_tui_profiles.plan.report_sglang import usable_context
 from qwen_tui_profiles.plan.result import Knob
 from qwen_tui_profiles.plan.schemes import DENSE_BYTES, NVFP4
 from qwen_tui_profiles.plan.solve_sglang import budget_rule, solve
+from qwen_tui_profiles.plan.tokens import usable_context
 from qwen_tui_profiles.plan.weights import GIB
 from qwen_tui_profiles.text import Text, t
 

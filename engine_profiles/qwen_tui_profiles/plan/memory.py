@@ -142,5 +142,5 @@ def check_gib(name: str, number: float | None) -> None:
                 number=f"{number:g}",
                 largest=f"{_LARGEST_GIB:g}",
             ),
-            t("Give the free memory in GiB, as the engine prints it (for example 29.9)."),
+            t("Sizes are in GiB, as the engine prints them (for example 29.9)."),
         )

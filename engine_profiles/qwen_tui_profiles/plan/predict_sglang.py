@@ -9,7 +9,7 @@ from qwen_tui_profiles.errors import InputError, UsageError
 from qwen_tui_profiles.plan.arguments import SglangArguments, read_sglang
 from qwen_tui_profiles.plan.cards import assumed_total_gib
 from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED, replay_ring_bytes
-from qwen_tui_profiles.plan.memory import FreeMemory, free_memory
+from qwen_tui_profiles.plan.memory import FreeMemory, check_gib, free_memory
 from qwen_tui_profiles.plan.model import ModelFacts, read_model
 from qwen_tui_profiles.plan.report_sglang import build_plan, unknown_plan
 from qwen_tui_profiles.plan.resolution import MTP_ALGORITHMS
@@ -29,7 +29,9 @@ from qwen_tui_profiles.plan.weights import (
     Weights,
     weights_from_dims,
     weights_from_headers,
+    weights_unknown,
     with_measured,
+    with_published,
 )
 from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
@@ -100,6 +102,9 @@ def predict_sglang(request: PlanRequest) -> Plan:
     computed = compute(request, facts, arguments)
     if computed is None:
         return unknown_plan(request.engine_version, facts, "weights")
+    sized = facts.known.dims or request.stored is not None or request.draft_gib is not None
+    if computed.settings.own_head and facts.draft_layers and not sized:
+        return unknown_plan(request.engine_version, facts, "draft-size")
     return build_plan(computed)
 
 
@@ -148,6 +153,8 @@ def compute(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments)
     weights = _weights(request, facts, arguments)
     if weights is None:
         return None
+    if weights.published:
+        assumed.append(Assumption("weights_gib", request.published_gib, weights.basis))
     calibration = request.calibration
     free = free_memory(
         printed_gib=request.free_gib,
@@ -245,6 +252,16 @@ def _weights(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments
         weights: Weights | None = weights_from_headers(facts, request.stored)
     else:
         weights = weights_from_dims(facts)
+    calibration = request.calibration
+    target = request.weights_gib
+    draft = request.draft_gib
+    if calibration is not None:
+        target = calibration.target_gib if target is None else target
+        draft = calibration.draft_gib if draft is None else draft
+    for name, size in (("--weights-gib", target), ("--draft-gib", draft or None)):
+        check_gib(name, size)
+    if weights is None and target is not None:
+        weights = weights_unknown(facts)
     if weights is None:
         return None
     if arguments.language_model_only and weights.vision:
@@ -265,12 +282,8 @@ def _weights(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments
             draft=weights.draft / tp,
             draft_late=weights.draft_late / tp,
         )
-    calibration = request.calibration
-    target = request.weights_gib
-    draft = request.draft_gib
-    if calibration is not None:
-        target = calibration.target_gib if target is None else target
-        draft = calibration.draft_gib if draft is None else draft
+    if target is None and request.published_gib is not None:
+        weights = with_published(weights, request.published_gib, request.published_source)
     return with_measured(weights, target_gib=target, draft_gib=draft)
 
 

@@ -87,6 +87,14 @@ def predict_vllm(request: PlanRequest) -> Plan:
     )  # fmt: skip
 
 
+def _target_gib(request: PlanRequest, weights: Weights | None) -> float | None:
+    if request.weights_gib is not None:
+        return request.weights_gib
+    if request.published_gib is not None:
+        return request.published_gib
+    return None if weights is None else weights.target / GIB
+
+
 def _drafts(asked: VllmArguments) -> int:
     if asked.speculative_config is not None:
         try:
@@ -166,7 +174,7 @@ def _available(
         check_gib("--kv-memory-gib", request.kv_memory_gib)
         size = request.kv_memory_gib * GIB
         return size - 0.005 * GIB, size, size + 0.005 * GIB
-    if weights is None and request.weights_gib is None:
+    if weights is None and request.weights_gib is None and request.published_gib is None:
         return None
     total = request.total_gib
     check_gib("--total-gib", total)
@@ -185,7 +193,17 @@ def _available(
     tp = asked.tensor_parallel_size or 1
     loaded = 0.0
     if request.weights_gib is not None:
+        check_gib("--weights-gib", request.weights_gib)
         loaded = request.weights_gib
+    elif request.published_gib is not None:
+        loaded = request.published_gib
+        assumed.append(
+            Assumption(
+                "weights_gib",
+                loaded,
+                t("published, not read: {source}", source=request.published_source),
+            )
+        )
     elif weights is not None:
         drafts = weights.draft - weights.draft_late if _drafts(asked) else 0.0
         loaded = (weights.target + drafts) / GIB / tp
@@ -242,9 +260,7 @@ def _plan(
         state=None
         if facts.state is None
         else StatePlan(None, None, None, None, None, "align" if layout.prefix_caching else "none"),
-        weights_gib=request.weights_gib
-        if request.weights_gib is not None
-        else (None if weights is None else weights.target / GIB),
+        weights_gib=_target_gib(request, weights),
         draft_gib=None
         if weights is None or not _drafts(asked)
         else (weights.draft - weights.draft_late) / GIB,

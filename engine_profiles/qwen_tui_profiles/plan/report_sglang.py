@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.findings import Clamp
@@ -11,6 +12,8 @@ from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
 from qwen_tui_profiles.plan.host import host_lines
 from qwen_tui_profiles.plan.refusals import refused
 from qwen_tui_profiles.plan.result import Interval, Plan, StatePlan
+from qwen_tui_profiles.plan.solve_sglang import budget_rule, solve
+from qwen_tui_profiles.plan.tokens import usable_context
 from qwen_tui_profiles.plan.weights import GIB
 from qwen_tui_profiles.text import Text, t
 
@@ -19,15 +22,11 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.plan.predict_sglang import Computed
     from qwen_tui_profiles.plan.solve_sglang import Failure
 
-__all__ = ["RESERVED_TOKENS", "build_plan", "unknown_plan", "usable_context"]
-
-RESERVED_TOKENS = 6
-"""``max_req_input_len = min(context, pool) − 6`` in every release looked at."""
+__all__ = ["build_plan", "unknown_plan"]
 
 
-def usable_context(context: int, tokens: int) -> int:
-    """Return the longest input that one request may really have."""
-    return max(0, min(context, tokens) - RESERVED_TOKENS)
+_LOOK_UP = 256
+"""How far above the admitted requests a remedy looks for what fits."""
 
 
 def build_plan(computed: Computed) -> Plan:
@@ -60,6 +59,7 @@ def build_plan(computed: Computed) -> Plan:
         fits=failure is None and allocated.slack > 0,
         failure=failure,
         failure_class=kind,
+        failure_certain=refusal is not None or computed.high.failure is not None,
         minimum_fraction=minimum,
         kv_tokens=Interval(
             pools.tokens if sized else None,
@@ -140,7 +140,6 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
     asked = settings.requests_asked
     if asked is not None and pools.requests < asked:
         if pools.limited_by == "mamba state slots":
-            needed = asked * (settings.slots_per_request or 1)
             clamps.append(
                 Clamp(
                     "--max-running-requests",
@@ -152,10 +151,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                         slots=pools.slots or 0,
                         per_request=settings.slots_per_request or 1,
                     ),
-                    t(
-                        "Set --max-mamba-cache-size {needed} (one more keeps prefix checkpoints).",
-                        needed=needed,
-                    ),
+                    _slots_remedy(computed, asked),
                     None,
                 )
             )
@@ -196,11 +192,42 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                     "The pool holds {tokens} tokens; a longer request is refused.",
                     tokens=f"{pools.tokens:,}",
                 ),
-                t("Tell the client {usable} tokens.", usable=f"{usable:,}"),
+                t(
+                    "Tell the client {usable} tokens; --want-context {context} says what it takes "
+                    "to have more.",
+                    usable=f"{usable:,}",
+                    context=settings.context,
+                ),
                 None,
             )
         )
     return tuple(clamps)
+
+
+def _slots_remedy(computed: Computed, asked: int) -> Text:
+    """Say how many slots the asked requests need, and what those cost in tokens of the pool."""
+    pools = computed.value
+    per_request = computed.settings.slots_per_request or 1
+    rule = budget_rule(computed.settings.version)
+    for wanted in range(min(asked, pools.requests + _LOOK_UP), pools.requests, -1):
+        # One above the admission rule: a chunk boundary can need it for a moment (sglang #37066).
+        slots = wanted * per_request + 1
+        after = solve(replace(computed.inputs, slots_asked=slots), rule)
+        if after.failure is None and after.requests == wanted:
+            return t(
+                "To get {got}: --max-mamba-cache-size {slots}, {tokens} tokens "
+                "(slots and their rollback states).",
+                got=wanted,
+                slots=slots,
+                tokens=f"{after.tokens - pools.tokens:+,}",
+            )
+    return t(
+        "{asked} need {slots} slots, for which there is no room here: "
+        "ask for --max-running-requests {got}.",
+        asked=asked,
+        slots=asked * per_request + 1,
+        got=pools.requests,
+    )
 
 
 def _pool_adjustments(computed: Computed) -> tuple[Clamp, ...]:

@@ -39,6 +39,11 @@ class PlanRequest:
     weights_gib: float | None = None
     """``mem usage`` of the target in an earlier boot, instead of a computed size."""
     draft_gib: float | None = None
+    published_gib: float | None = None
+    """``mem usage`` of the target in somebody else's boot of the same release: better than the
+    dimensions, worse than a boot here."""
+    published_source: str = ""
+    """Where that was printed."""
     kv_memory_gib: float | None = None
     """vLLM: ``Available KV cache memory`` of an earlier boot."""
     host_available_gib: float | None = None

@@ -171,6 +171,10 @@ class Plan:
     knobs: tuple[Knob, ...] = ()
     wanted: Wanted | None = None
     calibration: dict[str, object] | None = None
+    failure_certain: bool = False
+    """The launch fails at the upper end of the interval, too."""
+    live_free_gib: float | None = None
+    """Free on the card when the plan was made; None where it was not asked."""
     details: dict[str, object] = field(default_factory=dict)
     """Figures of one engine only (vLLM: blocks, block size, blocks per request)."""
 

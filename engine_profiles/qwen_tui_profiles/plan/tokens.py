@@ -12,7 +12,10 @@ from qwen_tui_profiles.versions import in_range
 if TYPE_CHECKING:
     from qwen_tui_profiles.plan.model import ModelFacts
 
-__all__ = ["Cell", "token_cell"]
+__all__ = ["RESERVED_TOKENS", "Cell", "token_cell", "usable_context"]
+
+RESERVED_TOKENS = 6
+"""``max_req_input_len = min(context, pool) − 6`` in every release looked at."""
 
 _INDEX_KEY_BYTES = 2
 
@@ -61,6 +64,11 @@ _DRAFT: tuple[_DraftRow, ...] = (
     ),
     _DraftRow("0.5.14", None, None, True, None, 1, "one draft layer counted"),
 )
+
+
+def usable_context(context: int, tokens: int) -> int:
+    """Return the longest input that one request may really have."""
+    return max(0, min(context, tokens) - RESERVED_TOKENS)
 
 
 def token_cell(

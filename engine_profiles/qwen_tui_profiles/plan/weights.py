@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.plan.schemes import Quantization
     from qwen_tui_profiles.plan.shapes import Matrix
 
-__all__ = ["GIB", "Weights", "weights_from_dims", "weights_from_headers", "with_measured"]
+__all__ = [
+    "GIB",
+    "Weights",
+    "weights_from_dims",
+    "weights_from_headers",
+    "weights_unknown",
+    "with_measured",
+    "with_published",
+]
 
 GIB = float(1 << 30)
 
@@ -28,6 +36,9 @@ _PACKED_DOUBT_GIB = (0.10, 0.20)
 """How much less and more than computed the card may hold. Packed matrices need workspaces and
 repacked scales that depend on the kernel: the INT4 release of seed 004 printed 17.67 GiB where
 17.62 are computed."""
+
+_PUBLISHED_DOUBT_GIB = 0.05
+"""How far the same release may differ on another box, by kernels and release of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,8 @@ class Weights:
     draft_basis: Text
     quantization: str = "none"
     scheme_known: bool = True
+    published: bool = False
+    """``target`` was printed elsewhere."""
 
 
 def weights_from_headers(facts: ModelFacts, stored: StoredSizes) -> Weights:
@@ -159,6 +172,7 @@ def with_measured(
             target=size,
             target_low=size,
             target_high=size,
+            published=False,
             basis=t("mem usage of an earlier boot"),
         )
     if draft_gib is not None:
@@ -171,6 +185,39 @@ def with_measured(
             draft_basis=t("mem usage of an earlier boot"),
         )
     return weights
+
+
+def with_published(weights: Weights, size_gib: float, source: str) -> Weights:
+    """Replace the target's size by what somebody else's boot of the same release printed."""
+    size = size_gib * GIB
+    return replace(
+        weights,
+        target=size,
+        target_low=size - _PUBLISHED_DOUBT_GIB * GIB,
+        target_high=size + _PUBLISHED_DOUBT_GIB * GIB,
+        # Which of its matrices are quantized is not known without the headers.
+        head=0.0,
+        scheme_known=True,
+        published=True,
+        basis=t("published, not read: {source}", source=source),
+    )
+
+
+def weights_unknown(facts: ModelFacts) -> Weights:
+    """Return what is left to say where the dimensions do not give the tensors: no sizes."""
+    return Weights(
+        target=0.0,
+        draft=0.0,
+        draft_late=0.0,
+        stored=0.0,
+        vision=0.0,
+        head=0.0,
+        rotary=facts.rotary_bytes,
+        target_low=0.0,
+        target_high=0.0,
+        basis=t("not known"),
+        draft_basis=t("not known"),
+    )
 
 
 def _late_sizes(facts: ModelFacts) -> list[float]:

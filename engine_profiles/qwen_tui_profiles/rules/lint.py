@@ -10,6 +10,7 @@ from qwen_tui_profiles.cmdline import read_arguments
 from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.flags import flag_table, newest_version
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
+from qwen_tui_profiles.plan.tokens import usable_context
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.rules.data import RULES
 from qwen_tui_profiles.rules.expression import UNKNOWN, evaluate
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.rules.models import ModelFacts
     from qwen_tui_profiles.rules.rule import Rule
 
-__all__ = ["FORK_BASES", "Judgement", "assumed_version", "judge", "rule_fires"]
+__all__ = ["FORK_BASES", "Judgement", "assumed_version", "fork_base", "judge", "rule_fires"]
 
 FORK_BASES: Mapping[str, str] = MappingProxyType(
     {"SGLANG_QWEN4_PLE_NVME_": "0.5.20", "VLLM_PLE_MMAP": "0.29.0"}
@@ -68,10 +69,15 @@ def assumed_version(command: EngineCommand) -> str:
     """Return the version to judge for when nobody names one."""
     if command.image_version is not None:
         return command.image_version
+    return fork_base(command.env) or newest_version(command.engine)
+
+
+def fork_base(env: Iterable[str]) -> str | None:
+    """Return the release that the fork was made from whose variables are set; None = none."""
     for prefix, base in FORK_BASES.items():
-        if any(name.startswith(prefix) for name in command.env):
+        if any(name.startswith(prefix) for name in env):
             return base
-    return newest_version(command.engine)
+    return None
 
 
 def judge(
@@ -172,6 +178,9 @@ def _finding(rule: Rule, facts: Facts) -> Finding:
 def _shown(facts: Facts) -> Mapping[str, object]:
     """Return the facts as sentences show them, with a few that only sentences need."""
     out = {name: _text(value) for name, value in facts.values.items()}
+    pool = facts.values.get("kv_tokens")
+    if isinstance(pool, int):
+        out["context_usable"] = _text(usable_context(pool, pool))
     slots, per_request = facts.values.get("slots"), facts.values.get("per_request")
     requests = facts.values.get("requests")
     if isinstance(per_request, int) and isinstance(requests, (int, float)):

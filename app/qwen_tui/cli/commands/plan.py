@@ -68,7 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=tr(t("solve backwards: requests that should run at once")),
     )
     parser.add_argument(
-        "--gpu", type=int, default=0, metavar="INDEX", help=tr(t("GPU to plan on (default 0)"))
+        "--gpu",
+        type=int,
+        metavar="INDEX",
+        help=tr(t("GPU to plan on (default: the profile's, else 0)")),
     )
     parser.add_argument("--json", action="store_true", help=tr(t("one JSON document")))
     parser.add_argument(

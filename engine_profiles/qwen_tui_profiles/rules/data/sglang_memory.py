@@ -176,7 +176,7 @@ RULES: tuple[Rule, ...] = (
             "--context-length reserves nothing. A client that believes it sends a request that "
             "fails at run time; seed 000 declared 159,776 and had 134,016."
         ),
-        remedy=t("Tell clients {kv_tokens}, or make the pool larger."),
+        remedy=t("Tell clients {context_usable}, or make the pool larger."),
         when="context > kv_tokens",
         source="seed 000, second trap",
         shows=("--context-length",),
