@@ -109,9 +109,8 @@ def test_boots_that_say_too_little_do_not_count(paths: Paths) -> None:
 
 def test_what_the_engine_takes_of_the_free_memory_is_learned(paths: Paths) -> None:
     past = _WRAPPED[0]
-    record_facts = {"free_before_launch_gib": past.free_gib + 2.5}
     for number in range(3):
-        _note(paths, past, number, **record_facts)
+        _note(paths, past, number, free_before_launch_gib=past.free_gib + 2.5)
     calibration = learned("speed", _request(past), paths)
     assert calibration is not None
     assert calibration.overhead_gib == pytest.approx(2.5)
@@ -143,7 +142,7 @@ def test_live_memory_of_a_launch_reaches_the_history(paths: Paths) -> None:
         prediction={"kv_tokens": 100, "live_free_gib": 31.1},
     )
     history = History(paths.state / "history.sqlite3")
-    report = LogReport("sglang", "0.5.17", True, "ready", facts={"kv_tokens": 99})  # type: ignore[arg-type]
+    report = LogReport("sglang", "0.5.17", True, "ready", facts={"kv_tokens": 99})
     assert history.note_boot(record, report)
     (row,) = history.boots()
     assert row.facts["free_before_launch_gib"] == 31.1
