@@ -59,11 +59,13 @@ class ConsoleApp(Actions, Looks, Facts, Feeds, App[None]):
         *,
         clock: Callable[[], float] = time.time,
         read_only: bool = False,
+        after_first_paint: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__()
         self.services = services
         self.clock = clock
         self.read_only = read_only
+        self._after_first_paint = after_first_paint
         self.log_buffer = LogBuffer()
         self._offered: tuple[object, ...] = ()
         kit = Kit(services, self.log_buffer, clock)
@@ -76,7 +78,12 @@ class ConsoleApp(Actions, Looks, Facts, Feeds, App[None]):
     def on_mount(self) -> None:
         """Paint first; ask the world after the first refresh."""
         self._handle_signals()
-        self.call_after_refresh(self.start_feeds)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """Start the feeds after the first paint."""
+        self._after_first_paint()
+        self.start_feeds()
 
     def _handle_signals(self) -> None:
         """Leave in order on TERM and HUP; Textual alone would leave the tty raw."""

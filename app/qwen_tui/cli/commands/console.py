@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -23,16 +24,24 @@ def run(_: argparse.Namespace) -> int:
     Raises:
         UsageError: standard output or input is not a terminal.
     """
-    require_terminal()
+    if not in_browser():
+        require_terminal()
     from qwen_tui.services.console_real import RealConsole
     from qwen_tui.services.paths import Paths
     from qwen_tui.ui.app import ConsoleApp
 
-    app = ConsoleApp(RealConsole(Paths.default()))
+    # What is loaded by the first paint stays for good. A full garbage collection would look at all
+    # of it again and again, and hold the loop for 60 ms each time.
+    app = ConsoleApp(RealConsole(Paths.default()), after_first_paint=gc.freeze)
     app.run()
     if app.crash is not None:
         raise app.crash
     return app.return_code or 0
+
+
+def in_browser() -> bool:
+    """Tell whether ``qwen-tui web`` draws this console: its pipes are no terminal."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
 
 
 def require_terminal() -> None:

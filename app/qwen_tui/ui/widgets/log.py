@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.content import Content
@@ -18,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from qwen_tui.ui.logkinds import kind_of, without_date
+from qwen_tui.ui.logkinds import LineKind, kind_of, without_date
 from qwen_tui.ui.state import View
 from qwen_tui_profiles.text import t, tr
 
@@ -91,6 +93,7 @@ class LogView(ScrollView, can_focus=True):
         self._rows: list[str] = []
         self._longest = 0
         self._strips: LRUCache[tuple[str, str, bool], Strip] = LRUCache(DRAWN)
+        self._styles: dict[str, Style] = {}
         self.following = True
         self.needle = ""
         """Text that is marked wherever it stands."""
@@ -117,6 +120,11 @@ class LogView(ScrollView, can_focus=True):
         elif not self.following and self.is_vertical_scroll_end:
             self.following = True
             self.call_after_refresh(self.take)
+
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """Tell the scroll bar where the view is: nobody did while it was not shown."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
 
     def on_resize(self) -> None:
         """Stay at the end when the panel changes its height."""
@@ -240,18 +248,32 @@ class LogView(ScrollView, can_focus=True):
         known = self._strips.get(key) if self.text_selection is None else None
         if known is not None:
             return known
-        content = self._content(row)
-        (strip,) = Visual.to_strips(
-            self, content, max(content.cell_length, 1), 1, self.visual_style
-        )
+        if self.text_selection is None and not self.needle and row != self.marked:
+            line = self._rows[row]
+            strip = Strip([Segment(line, self._style_of(kind_of(line)))], _width(line))
+        else:
+            (strip,) = self._visual(self._content(row))
         if self.text_selection is None:
             self._strips[key] = strip
         return strip
+
+    def _visual(self, content: Content) -> list[Strip]:
+        width = max(content.cell_length, 1)
+        return Visual.to_strips(self, content, width, 1, self.visual_style)
+
+    def _style_of(self, kind: LineKind) -> Style:
+        """Return the finished style of a kind of lines; the long way costs half a millisecond."""
+        style = self._styles.get(kind.id)
+        if style is None:
+            (sample,) = self._visual(Content.styled("x", kind.style))
+            style = self._styles[kind.id] = next(iter(sample)).style or Style()
+        return style
 
     def notify_style_update(self) -> None:
         """Draw everything in the new colours."""
         super().notify_style_update()
         self._strips.clear()
+        self._styles.clear()
 
     def _content(self, row: int) -> Content:
         line = self._rows[row]
