@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import ipaddress
 import os
 import re
 from dataclasses import dataclass
@@ -17,7 +18,11 @@ __all__ = ["Identity", "cleaned", "private"]
 # more often a version.
 _IPV4 = r"(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}"
 _ADDRESS = re.compile(rf"(?<=://){_IPV4}|(?<=@){_IPV4}|(?<![\d.]){_IPV4}(?=:\d)")
-_BARE_ADDRESS = re.compile(_IPV4)
+_IPV6_IN_URL = re.compile(r"(?<=[/@])\[(?!::1?\])[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?\]")
+_USER_IN_URL = re.compile(r"(?<=://)[^\s/@:<>]+(?=@)")
+"""A name alone may be a token; with a password the redaction of secrets has taken it."""
+_LISTS = frozenset({"no_proxy", "NO_PROXY"})
+"""Variables whose every item may be an address."""
 _SHORTEST_NAME = 4
 """A user or host called "a" must not turn every "a" of a report into a placeholder."""
 
@@ -52,19 +57,34 @@ def private(value: Any, identity: Identity) -> Any:
 
 
 def _field(name: str, value: Any, identity: Identity) -> Any:
-    if name == "host" and isinstance(value, str) and _BARE_ADDRESS.fullmatch(value):
+    if name == "host" and isinstance(value, str) and _is_foreign_address(value):
         return "ADDRESS"
+    if name in _LISTS and isinstance(value, str):
+        return ",".join(_list_item(item, identity) for item in value.split(","))
     return private(value, identity)
 
 
+def _list_item(item: str, identity: Identity) -> str:
+    address = item.strip().partition("/")[0].strip("[]")
+    return "ADDRESS" if _is_foreign_address(address) else private(item, identity)
+
+
+def _is_foreign_address(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)
+
+
 def _private_text(text: str, identity: Identity) -> str:
-    text = redact(text)
+    text = _USER_IN_URL.sub("<redacted>", redact(text))
     if identity.home not in {"", "/"}:
         text = re.sub(rf"{re.escape(identity.home)}(?=/|\W|$)", "~", text)
     for name, placeholder in ((identity.host, "HOST"), (identity.user, "USER")):
         if len(name) >= _SHORTEST_NAME and name != "root":
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", placeholder, text)
-    return _ADDRESS.sub("ADDRESS", text)
+    return _ADDRESS.sub("ADDRESS", _IPV6_IN_URL.sub("[ADDRESS]", text))
 
 
 def cleaned(value: Any) -> Any:

@@ -13,12 +13,21 @@ from qwen_tui_diagnostics.result import Report, SkipReason, Status
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from qwen_tui_diagnostics.privacy import Identity
     from qwen_tui_diagnostics.result import CheckResult
 
-__all__ = ["SCHEMA", "as_json", "dump_json", "header", "summary", "text_lines", "with_explanations"]
+__all__ = [
+    "SCHEMA",
+    "as_json",
+    "dump_json",
+    "header",
+    "own_server",
+    "summary",
+    "text_lines",
+    "with_explanations",
+]
 
 SCHEMA = "qwen-tui.doctor/1"
 STATUS_ORDER = (Status.FAIL, Status.WARN, Status.OK, Status.SKIP)
@@ -41,6 +50,20 @@ def header(version: str, profile: str | None, started: float) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(started))
     judged = t("profile {name}", name=profile) if profile else t("this machine, without a profile")
     return f"qwen-tui doctor {version}   {tr(judged)}   {when}"
+
+
+def own_server(target: Mapping[str, Any]) -> Text | None:
+    """Say that a server of ours runs, and how that is judged; ``None`` when none does.
+
+    Args:
+        target: The ``target`` object of the report.
+    """
+    if target.get("own_profile") is None:
+        return None
+    return t(
+        "our own server runs (profile {name}): its port and its memory count as free",
+        name=target["own_profile"],
+    )
 
 
 def text_lines(report: Report, *, verbose: bool = False) -> Iterator[str]:

@@ -9,7 +9,7 @@ from qwen_tui_diagnostics.checks import GROUPS
 from qwen_tui_diagnostics.checks.units import dotted, gib
 from qwen_tui_diagnostics.facts import Facts
 from qwen_tui_diagnostics.privacy import private
-from qwen_tui_diagnostics.report import STATUS_ORDER, summary
+from qwen_tui_diagnostics.report import STATUS_ORDER, own_server, summary
 from qwen_tui_diagnostics.result import SkipReason, Status
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def _lines(report: Report) -> Iterator[str]:
     if report.simulated:
         yield ""
         yield "**Simulated engine: nothing here measures a GPU.**"
+    own = own_server(report.target)
+    if own is not None:
+        yield ""
+        yield str(own)
     yield ""
     yield f"**{summary(report)}**"
     yield ""

@@ -142,6 +142,9 @@ def test_a_simulated_run_says_so() -> None:
         ("user anna at annas-tower", "user USER at HOST"),
         ("annas-tower-2", "annas-tower-2"),
         ("http://10.1.2.3:3128", "http://ADDRESS:3128"),
+        ("http://[fd00::17]:3128", "http://[ADDRESS]:3128"),
+        ("http://u@[fe80::1%eth0]:1", "http://<redacted>@[ADDRESS]:1"),
+        ("http://[::1]:30000", "http://[::1]:30000"),
         ("192.168.0.7:30000 is free", "ADDRESS:30000 is free"),
         ("127.0.0.1:30000 is free", "127.0.0.1:30000 is free"),
         ("0.0.0.0:30000", "0.0.0.0:30000"),
@@ -155,8 +158,21 @@ def test_private_text(text: str, expected: str) -> None:
     assert private(text, ME) == expected
 
 
+def test_a_report_beside_our_own_server_says_how_it_counts() -> None:
+    report = run_on(workstation())
+    assert "our own server" not in markdown(report, ME)
+    report = replace(report, target={**report.target, "own_profile": "27b-int4-context"})
+    assert "our own server runs (profile 27b-int4-context)" in markdown(report, ME)
+
+
 def test_hosts_are_hidden_by_field_and_short_names_do_no_harm() -> None:
     assert private({"host": "10.0.0.5"}, ME) == {"host": "ADDRESS"}
+    assert private({"host": "fd00::5"}, ME) == {"host": "ADDRESS"}
+    assert private({"host": "::1"}, ME) == {"host": "::1"}
+    listed = {"no_proxy": "localhost,127.0.0.1, 10.0.0.5,192.168.0.0/16,::1,fd00::5,.corp"}
+    assert private(listed, ME) == {
+        "no_proxy": "localhost,127.0.0.1,ADDRESS,ADDRESS,::1,ADDRESS,.corp"
+    }
     assert private({"host": "127.0.0.1"}, ME) == {"host": "127.0.0.1"}
     assert private("a root in b", Identity("/root", "root", "b")) == "a root in b"
     assert private("/root/x", Identity("/root", "root", "b")) == "~/x"

@@ -49,6 +49,10 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError(
             t("{path} is already there.", path=args.raw), t("Name a file that is not there yet.")
         )
+    if args.raw is not None and not Path(args.raw).absolute().parent.is_dir():
+        raise UsageError(
+            t("There is no folder for {path}.", path=args.raw), t("Make it first, or name another.")
+        )
 
 
 def build_context(args: argparse.Namespace, paths: Paths) -> Context:

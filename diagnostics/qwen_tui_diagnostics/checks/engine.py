@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS"]
 
+NAMED = "named"
+"""Origin of an interpreter that the profile or the command line names."""
+
 _BEHAVIOUR = (
     ("FLASHINFER_DISABLE_VERSION_CHECK", t("FlashInfer's version check is off")),
     ("SGLANG_SKIP_SGL_KERNEL_VERSION_CHECK", t("the kernel package's version check is off")),
@@ -43,18 +46,26 @@ def _found(facts: Facts, target: Target) -> Verdict:
     engine = target.engine or "sglang"
     missing = facts.text("engine.named_missing")
     if missing:
-        source = facts.text("engine.named_by") if facts.has("engine.named_by") else "named"
-        place = t("in the profile") if source == "named" else t("in {source}", source=source)
+        source = facts.text("engine.named_by") if facts.has("engine.named_by") else NAMED
+        shown = (
+            t("{path} is not an interpreter", path=missing)
+            if source == NAMED
+            else t("{path} in {source} is not an interpreter", path=missing, source=source)
+        )
         return failed(
-            t("{path} ({place}) is not an interpreter", path=missing, place=place),
+            shown,
             expected=t("a Python with {engine} installed", engine=engine),
             consequence=t("the launch is refused"),
-            remedy=fix(t("correct it there, or pass --python")),
+            remedy=fix(t("correct it where it is named, or pass --python")),
         )
     installs, looked = facts.rows("engine.installs"), facts.texts("engine.looked_at")
     if not installs:
         return failed(
-            t("no {engine} in {count} interpreters", engine=engine, count=len(looked)),
+            t(
+                "no {engine} in any Python here ({count} looked at)",
+                engine=engine,
+                count=len(looked),
+            ),
             *(t("looked at {path}", path=path) for path in looked[:8]),
             expected=t("a Python with {engine} installed", engine=engine),
             consequence=t("there is nothing to launch"),
@@ -297,7 +308,7 @@ def _instance(facts: Facts, target: Target) -> Verdict:
         if model
         else t("something answers on the port")
     )
-    if facts.has("port.port") and is_ours(facts, target):
+    if is_ours(facts, target):
         if target.own_profile is None or target.own_profile == target.profile:
             return ok(t("it is our own: {shown}", shown=shown))
         return ok(
@@ -379,8 +390,8 @@ CHECKS: tuple[Check, ...] = (
         wanted=has_engine,
     ),
     Check(
-        "engine.instance", t("no server runs yet"), _instance, ("server",),
+        "engine.instance", t("no other server in the way"), _instance, ("server", "port"),
         t("a running server holds port and memory; better watch it than start a second"),
-        explained_by=("net.port",), uses=("port",),
+        explained_by=("net.port",),
     ),
 )  # fmt: skip

@@ -33,12 +33,14 @@ def _finish(target: Target) -> Remedy:
 def _folder(facts: Facts, target: Target) -> Verdict:
     path = facts.text("model.path")
     if not facts.flag("model.exists"):
-        command = f"qwen-tui download {target.repo}" if target.repo else "qwen-tui profiles edit"
+        commands = [f"qwen-tui download {target.repo}"] if target.repo else []
+        if target.profile is not None:
+            commands.append(f"qwen-tui profiles edit {target.profile}")
         return failed(
             t("{path} is not there", path=path),
             expected=t("the model's folder"),
             consequence=t("the engine stops at start, or downloads the model itself"),
-            remedy=fix(t("download the model, or correct the path in the profile"), command),
+            remedy=fix(t("download the model, or correct the path"), *commands),
         )
     shards, size = facts.integer("model.shards"), facts.integer("model.shard_bytes")
     shown = t("{path}: {count} shards, {size}", path=path, count=shards, size=gb(size))

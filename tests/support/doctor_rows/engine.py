@@ -33,7 +33,7 @@ OURS = base(
 ROWS: list[Row] = [
     # --- engine -------------------------------------------------------------------------------
     ("engine.found", workstation(), TARGET_27B, OK, "sglang 0.5.23 in /opt/sglang/bin/python"),
-    ("engine.found", base(engine__installs=[]), TARGET_27B, FAIL, "no sglang in 1"),
+    ("engine.found", base(engine__installs=[]), TARGET_27B, FAIL, "(1 looked at)"),
     ("engine.found", base(engine__named_missing="/nope/python"), TARGET_27B, FAIL, "/nope/python"),
     ("engine.version", workstation(), TARGET_27B, OK, "sglang 0.5.23"),
     ("engine.version", engine(version="0.5.17"), TARGET_27B, WARN, "0.5.17"),

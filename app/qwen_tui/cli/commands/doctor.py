@@ -129,7 +129,7 @@ def _seconds(text: str) -> float:
 async def _judge_here(args: argparse.Namespace, context: Context) -> Report:
     from qwen_tui import __version__
     from qwen_tui_diagnostics.context import describe
-    from qwen_tui_diagnostics.report import header, with_explanations
+    from qwen_tui_diagnostics.report import header, own_server, with_explanations
     from qwen_tui_diagnostics.result import Report
     from qwen_tui_diagnostics.runner import Run, select
 
@@ -138,6 +138,9 @@ async def _judge_here(args: argparse.Namespace, context: Context) -> Report:
         print(header(__version__, context.target.profile, started), flush=True)
         if context.target.simulated:
             print(tr(t("simulated engine: it shows the product and measures nothing")))
+        own = own_server(describe(context.target))
+        if own is not None:
+            print(tr(own), flush=True)
     run = Run(context, select(args.only, args.skip))
     order = {check.id: index for index, check in enumerate(run.checks)}
     narrate = sys.stderr.isatty() and not args.json
