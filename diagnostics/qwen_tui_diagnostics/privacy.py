@@ -21,6 +21,7 @@ _ADDRESS = re.compile(rf"(?<=://){_IPV4}|(?<=@){_IPV4}|(?<![\d.]){_IPV4}(?=:\d)"
 _IPV6_IN_URL = re.compile(r"(?<=[/@])\[(?!::1?\])[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?\]")
 _USER_IN_URL = re.compile(r"(?<=://)[^\s/@:<>]+(?=@)")
 """A name alone may be a token; with a password the redaction of secrets has taken it."""
+_LIST_IN_COMMAND = re.compile(r"\b((?:no_proxy|NO_PROXY)=)([^\s'\"`]+)")
 _LISTS = frozenset({"no_proxy", "NO_PROXY"})
 """Variables whose every item may be an address."""
 _SHORTEST_NAME = 4
@@ -60,13 +61,16 @@ def _field(name: str, value: Any, identity: Identity) -> Any:
     if name == "host" and isinstance(value, str) and _is_foreign_address(value):
         return "ADDRESS"
     if name in _LISTS and isinstance(value, str):
-        return ",".join(_list_item(item, identity) for item in value.split(","))
+        return private(_plain_list(value), identity)
     return private(value, identity)
 
 
-def _list_item(item: str, identity: Identity) -> str:
-    address = item.strip().partition("/")[0].strip("[]")
-    return "ADDRESS" if _is_foreign_address(address) else private(item, identity)
+def _plain_list(text: str) -> str:
+    """Hide the addresses of a comma-separated list."""
+    return ",".join(
+        "ADDRESS" if _is_foreign_address(item.strip().partition("/")[0].strip("[]")) else item
+        for item in text.split(",")
+    )
 
 
 def _is_foreign_address(text: str) -> bool:
@@ -84,6 +88,7 @@ def _private_text(text: str, identity: Identity) -> str:
     for name, placeholder in ((identity.host, "HOST"), (identity.user, "USER")):
         if len(name) >= _SHORTEST_NAME and name != "root":
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", placeholder, text)
+    text = _LIST_IN_COMMAND.sub(lambda m: m[1] + _plain_list(m[2]), text)
     return _ADDRESS.sub("ADDRESS", _IPV6_IN_URL.sub("[ADDRESS]", text))
 
 

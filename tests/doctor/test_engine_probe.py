@@ -350,6 +350,20 @@ def test_what_the_parser_objects_to(text: str, expected: str | None) -> None:
     assert complaint(text) == expected
 
 
+def test_secrets_are_not_on_the_command_line_that_everybody_sees(tmp_path: Path) -> None:
+    sglang(tmp_path / "env")
+    interpreter = tmp_path / "env/bin/python"
+    interpreter.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    target = Target(
+        engine="sglang", interpreter=str(interpreter), argv=("--api-key", "very-secret-key", "--x")
+    )
+    context = Context(target=target, ask_engine=True, env=dict(os.environ))
+    ask_engine.collect(context, Gathered())
+    asked = (tmp_path / "asked").read_text()
+    assert "--api-key" in asked
+    assert "very-secret-key" not in asked
+
+
 def test_an_engine_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
     sglang(tmp_path / "env")
     interpreter = tmp_path / "env/bin/python"

@@ -142,6 +142,7 @@ def test_a_simulated_run_says_so() -> None:
         ("user anna at annas-tower", "user USER at HOST"),
         ("annas-tower-2", "annas-tower-2"),
         ("http://10.1.2.3:3128", "http://ADDRESS:3128"),
+        ("export NO_PROXY=10.0.0.5,::1 no_proxy=::1", "export NO_PROXY=ADDRESS,::1 no_proxy=::1"),
         ("http://[fd00::17]:3128", "http://[ADDRESS]:3128"),
         ("http://u@[fe80::1%eth0]:1", "http://<redacted>@[ADDRESS]:1"),
         ("http://[::1]:30000", "http://[::1]:30000"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.probes.engine import search
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.flags import respell
-from qwen_tui_profiles.foreign import clean, redact
+from qwen_tui_profiles.foreign import clean, redact, redact_argv
 from qwen_tui_profiles.profile import EngineKind
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def collect(context: Context, found: Gathered) -> None:
     argv = respell(EngineKind.SGLANG, context.target.argv, engine.packages["sglang"].version)
     command = [
         str(engine.interpreter), "-m", "sglang.launch_server",
-        "--model-path", context.target.model_path or "none", *argv, PROBE_FLAG,
+        # The command line is visible to everybody on this machine: secrets stay out of it.
+        "--model-path", context.target.model_path or "none", *redact_argv(argv), PROBE_FLAG,
     ]  # fmt: skip
     try:
         done = subprocess.run(
