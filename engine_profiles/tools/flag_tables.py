@@ -40,6 +40,7 @@ def table(folder: Path, read: Callable[[Path], tuple[FlagSpec, ...]]) -> dict[st
                 "choices": None if spec.choices is None else list(spec.choices),
                 "use": spec.use,
                 "refused": spec.refused,
+                "number": spec.number,
             }
             seen.setdefault(spec.name, []).append((index, row))
     rows: list[dict[str, Any]] = []

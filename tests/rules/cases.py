@@ -74,6 +74,21 @@ CASES: Cases = {
         [S27 + "--mem-fraction-static 92", S27 + "--mem-fraction-static 0"],
         [S27 + "--mem-fraction-static 0.92", S27, S27 + '--mem-fraction-static "$F"'],
     ),
+    "count-impossible": (
+        [
+            S27 + "--max-running-requests -4",
+            S27 + "--max-mamba-cache-size 0",
+            S27 + "--page-size 0",
+            S27 + "--context-length -1",
+        ],
+        [
+            S27,
+            S27 + "--max-running-requests 1 --max-mamba-cache-size 5 --page-size 1",
+            # 0 is "not given" to the engine, and -1 switches chunking off.
+            S27 + "--context-length 0 --chunked-prefill-size -1",
+            S27 + '--max-running-requests "$N"',
+        ],
+    ),
     "tight-fraction": (
         [S27 + MTP + "--mem-fraction-static 0.97"],
         [S27 + MTP + "--mem-fraction-static 0.96", S27 + "--mem-fraction-static 0.97"],

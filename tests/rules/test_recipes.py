@@ -178,6 +178,9 @@ def test_a_removed_value_names_the_release_that_removed_it() -> None:
         ("--kv-cache-dtype fp9", "0.5.23", "flag-choice"),
         ("--kv-cache-dtype fp4_e2m1", "0.5.22", "flag-choice"),
         ("--context-length --page-size 1", "0.5.23", "flag-value-missing"),
+        ("--max-mamba-cache-size abc", "0.5.23", "flag-number"),
+        ("--max-running-requests 4.0", "0.5.17", "flag-number"),
+        ("--mem-fraction-static 90%", "0.5.9", "flag-number"),
         ("\u2013context-length 4096", "0.5.23", "typographic-dash"),
         ("--ple-offload-embedding", "0.5.19", "flag-too-new"),
         ("--page-size 32 --page-size 64", "0.5.23", "flag-twice"),
@@ -187,6 +190,21 @@ def test_a_removed_value_names_the_release_that_removed_it() -> None:
 def test_the_parser_of_each_release(flags: str, version: str, rule: str) -> None:
     found = rules_of(f"python -m sglang.launch_server --model-path /m {flags}", version)
     assert rule in found
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--max-running-requests 4 --mem-fraction-static 0.9 --mem-fraction-static 1e-1",
+        '--max-running-requests "$N" --mem-fraction-static "${F}"',
+        # Newer releases read units here, so that text is not an error.
+        "--context-length 128K",
+        "--served-model-name 27b",
+    ],
+)
+def test_values_that_are_numbers_enough(flags: str) -> None:
+    found = rules_of(f"python -m sglang.launch_server --model-path /m {flags}", "0.5.23")
+    assert "flag-number" not in found
 
 
 def test_words_that_nobody_has_seen_may_hold_any_flag() -> None:

@@ -28,7 +28,7 @@ _READERS = {
     EngineKind.SGLANG: (read_sglang, "sglang/srt/server_args.py"),
     EngineKind.VLLM: (read_vllm, "vllm/engine/arg_utils.py"),
 }
-_FORMAT = 1
+_FORMAT = 2
 
 
 def installed_flags(engine: EngineFound, paths: Paths) -> FlagTable | None:
@@ -87,15 +87,16 @@ def _load(path: Path) -> tuple[FlagSpec, ...] | None:
                 None if choices is None else tuple(choices),
                 use,
                 refused,
+                number,
             )
-            for names, arity, choices, use, refused in rows["flags"]
+            for names, arity, choices, use, refused, number in rows["flags"]
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _store(paths: Paths, path: Path, flags: tuple[FlagSpec, ...]) -> None:
-    rows = [[f.names, f.arity.value, f.choices, f.use, f.refused] for f in flags]
+    rows = [[f.names, f.arity.value, f.choices, f.use, f.refused, f.number] for f in flags]
     try:
         paths.make(path.parent)
         write_private(path, json.dumps({"format": _FORMAT, "flags": rows}).encode())

@@ -197,13 +197,13 @@ def _collect(
         kind, version = engine_and_version(options.engine, options.args, profile, paths)
         args = (*own, *options.args)
         source = _checkpoint(options, profile, kind)
-    base = fork_base(variables) if version is None else None
-    if base is not None:
-        version = base
-        note = t("The release that the fork of these variables was made from.")
-        source = replace(
-            source, assumed=(Assumption("engine_version", base, note), *source.assumed)
-        )
+    if version is None:
+        version = _told_version(profile, variables)
+        if version is not None:
+            note = t("The release that the image or the fork was made from.")
+            source = replace(
+                source, assumed=(Assumption("engine_version", version, note), *source.assumed)
+            )
     live_gib = total_gib = None
     if options.free_gib is None and options.total_gib is None:
         live_gib, total_gib = _live_gpu(options.gpu_index, variables)
@@ -226,6 +226,12 @@ def _collect(
         want_requests=options.want_requests,
     )
     return request, source.assumed
+
+
+def _told_version(profile: EngineProfile | None, env: Mapping[str, str]) -> str | None:
+    """Return the version that a launch itself tells: by its image, or by a fork's variables."""
+    image = None if profile is None else command_of(profile).image_version
+    return image or fork_base(env)
 
 
 def _simulated(profile: EngineProfile | None) -> bool:

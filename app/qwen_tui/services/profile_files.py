@@ -109,7 +109,7 @@ def edit_profile(paths: Paths, name: str) -> Path:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             t("There is no terminal to open an editor in."),
-            t("Change single keys: qwen-tui profiles edit {name} --set args.port=…", name=name),
+            t("Change single keys: qwen-tui profiles edit {name} --set port=30001", name=name),
         )
     path = _override(paths, name)
     if not path.exists():

@@ -196,9 +196,22 @@ def _trouble(
         return Trouble(TroubleKind.UNKNOWN, name, choices=table.near(name))
     if not values and spec.arity in {Arity.ONE, Arity.MANY}:
         return Trouble(TroubleKind.MISSING_VALUE, name)
+    if spec.number is not None:
+        for value in values:
+            if "$" not in value and not _is_of(spec.number, value):
+                return Trouble(TroubleKind.NUMBER, name, value, (spec.number,))
     if spec.choices is not None:
         for value in values:
             # A value that still holds a shell variable cannot be judged.
             if value not in spec.choices and "$" not in value:
                 return Trouble(TroubleKind.CHOICE, name, value, spec.choices)
     return None
+
+
+def _is_of(number: str, value: str) -> bool:
+    """Whether Python's own conversion, which argparse calls, takes the value."""
+    try:
+        int(value) if number == "int" else float(value)
+    except ValueError:
+        return False
+    return True

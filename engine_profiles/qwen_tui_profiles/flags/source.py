@@ -204,12 +204,14 @@ def _add_argument(node: ast.Call, names: _Names) -> FlagSpec | None:
         arity = _action_arity(_text(action), nargs)
     use = _literal(arguments.get("new_flag"), names)
     refused = _literal(arguments.get("error_message"), names)
+    kind = arguments.get("type")
     return FlagSpec(
         ordered,
         arity,
         _choices(arguments.get("choices"), names),
         use if isinstance(use, str) else None,
         " ".join(refused.split()) if isinstance(refused, str) else None,
+        _number({_text(kind)}) if kind is not None and action is None else None,
     )
 
 
@@ -255,7 +257,14 @@ def _typed(
     sequence = any(re.match(r"(?:typing\.)?(?:[Ll]ist|[Tt]uple|[Ss]et)\b", p) for p in parts)
     if sequence and not whole:
         return FlagSpec(spellings, Arity.MANY, choices)
-    return FlagSpec(spellings, Arity.ONE, choices)
+    return FlagSpec(spellings, Arity.ONE, choices, number=None if whole else _number(parts))
+
+
+def _number(parts: set[str]) -> str | None:
+    """Return the numeric type that a parser converts with; None where it may take text."""
+    if parts == {"int"}:
+        return "int"
+    return "float" if parts in ({"float"}, {"int", "float"}) else None
 
 
 def _literal_choices(annotation: ast.expr, names: _Names) -> tuple[str, ...] | None:

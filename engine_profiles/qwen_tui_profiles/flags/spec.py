@@ -40,6 +40,8 @@ class FlagSpec:
     """What the engine's own notice says to write instead; set for deprecated spellings."""
     refused: str | None = None
     """Why the engine stops when it sees the flag (it is only declared to say so)."""
+    number: str | None = None
+    """``int`` or ``float`` where the parser takes nothing else; ``None`` = text, or not known."""
 
     @property
     def name(self) -> str:

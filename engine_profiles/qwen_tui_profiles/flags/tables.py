@@ -106,4 +106,5 @@ def _spec(row: Mapping[str, Any]) -> FlagSpec:
         None if choices is None else tuple(choices),
         row.get("use"),
         row.get("refused"),
+        row.get("number"),
     )

@@ -283,7 +283,7 @@ def _weights(request: PlanRequest, facts: ModelFacts, arguments: SglangArguments
             draft_late=weights.draft_late / tp,
         )
     if target is None and request.published_gib is not None:
-        weights = with_published(weights, request.published_gib, request.published_source)
+        weights = with_published(weights, request.published_gib / tp, request.published_source)
     return with_measured(weights, target_gib=target, draft_gib=draft)
 
 

@@ -260,4 +260,5 @@ def _no_kv(inputs: PoolInputs, state: float) -> Failure:
 def _minimum_fraction(inputs: PoolInputs, state: float) -> float | None:
     used = inputs.free_before_load - inputs.free_after_load + inputs.reserve + max(state, 0.0)
     fraction = math.ceil(used / inputs.free_before_load * 1000) / 1000
-    return fraction if fraction < 1 else None
+    # Where less than what is set would do, the fraction is not what is wrong.
+    return fraction if inputs.fraction < fraction < 1 else None

@@ -26,7 +26,14 @@ __all__ = ["FLAG_RULES", "flag_findings"]
 
 FLAG_RULES = (
     *("flag-removed", "flag-too-new", "flag-unknown", "flag-ambiguous", "flag-choice"),
-    *("flag-value-missing", "flag-refused", "flag-deprecated", "flag-twice", "stray-word"),
+    *(
+        "flag-number",
+        "flag-value-missing",
+        "flag-refused",
+        "flag-deprecated",
+        "flag-twice",
+        "stray-word",
+    ),
     "typographic-dash",
 )
 """Ids of the findings that are made here."""
@@ -115,6 +122,20 @@ def _of_trouble(command: EngineCommand, trouble: Trouble, version: str) -> Findi
     periods = history(command.engine).get(name, ())
     if trouble.kind is TroubleKind.CHOICE:
         return _choice(command, trouble, periods, version)
+    if trouble.kind is TroubleKind.NUMBER:
+        whole = "int" in trouble.choices
+        value = repr(redact(trouble.value or ""))
+        return _finding(
+            "flag-number",
+            Severity.ERROR,
+            t("{flag} takes a whole number, not {value}", flag=name, value=value)
+            if whole
+            else t("{flag} takes a number, not {value}", flag=name, value=value),
+            " ".join(redact_argv((name, trouble.value or ""))),
+            t("The engine stops while it reads its arguments (exit code 2)."),
+            t("Write digits alone, without unit or separator."),
+            version,
+        )
     if trouble.kind is TroubleKind.MISSING_VALUE:
         return _finding(
             "flag-value-missing",

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where the command comes from and what it is judged for."""
     from qwen_tui.cli.trailing import take_trailing
 
-    parser.add_argument("--profile", metavar="NAME", help=tr(t("lint a profile")))
+    parser.add_argument("name", nargs="?", metavar="PROFILE", help=tr(t("profile to lint")))
+    parser.add_argument("--profile", metavar="NAME", help=tr(t("the same, as an option")))
     parser.add_argument(
         "--file",
         metavar="FILE",
@@ -60,7 +62,18 @@ def run(args: argparse.Namespace) -> int:
             print(line)
         return 0
     paths = Paths.default()
-    profile = load_profiles(paths.profiles).get(args.profile) if args.profile else None
+    if args.name is not None and args.profile is not None and args.name != args.profile:
+        raise UsageError(
+            t("Two profiles are named: {one} and {other}.", one=args.name, other=args.profile),
+            t("Name one of them."),
+        )
+    name = args.profile or args.name
+    if name is not None and (args.words or args.file is not None):
+        raise UsageError(
+            t("A profile and a command are given."),
+            t("Lint one of them at a time."),
+        )
+    profile = None if name is None else load_profiles(paths.profiles).get(name)
     words = args.words
     file = args.file
     if file == "-":

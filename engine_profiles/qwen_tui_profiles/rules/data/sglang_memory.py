@@ -69,6 +69,30 @@ RULES: tuple[Rule, ...] = (
         shows=("--mem-fraction-static",),
     ),
     Rule(
+        id="count-impossible",
+        severity=Severity.ERROR,
+        title=t("A count below 1 cannot be served"),
+        what=t(
+            "The engine takes the number and fails after the load: no request, no token or no slot "
+            "can be had of it."
+        ),
+        remedy=t("Write a positive number, or take the flag away for the engine's own choice."),
+        when=(
+            "num('--max-running-requests') < 1 or num('--max-mamba-cache-size') < 1 or "
+            "num('--max-total-tokens') < 1 or num('--page-size') < 1 or num('--tp-size') < 1 or "
+            "num('--context-length') < 0"
+        ),
+        source="resolve_max_num_reqs, _handle_max_mamba_cache and the pool sizes of 0.5.17-0.5.23",
+        shows=(
+            "--max-running-requests",
+            "--max-mamba-cache-size",
+            "--max-total-tokens",
+            "--page-size",
+            "--tp-size",
+            "--context-length",
+        ),
+    ),
+    Rule(
         id="tight-fraction",
         severity=Severity.INFO,
         title=t("At a fraction of {fraction} there is no room for one more feature"),
