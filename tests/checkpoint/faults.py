@@ -364,7 +364,9 @@ MODEL_FAULTS: tuple[Fault, ...] = (
     Fault("M05", "bf16", lambda c: _text(c).update(intermediate_size=256), say="[256, 128]"),
     Fault("M05", "ct-int4", lambda c: _text(c).update(vocab_size=512), say="512"),
     Fault("M06", "bf16", lambda c: c.pop("lm_head.weight"), say="no lm_head"),
-    Fault("M06", "bf16", lambda c: c.config.update(tie_word_embeddings=True), severity=_W),
+    Fault("M06", "bf16", both(lambda c: c.config.update(tie_word_embeddings=True),
+                              lambda c: _text(c).update(tie_word_embeddings=True)), severity=_W,
+          say="lm_head"),
     Fault("M07", "bf16", lambda c: c.config.update(
         architectures=["Qwen3_5ForCausalLM"], **c.config.pop("text_config")), say="model."),
     Fault("M07", "bf16", lambda c: c.rename(

@@ -20,8 +20,13 @@ from support.checkpoints import healthy
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The reader imports the framework that it is asked for; listing keys uses nothing of it.
-sys.modules.setdefault("numpy", types.ModuleType("numpy"))
+
+@pytest.fixture(autouse=True)
+def _framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader imports the framework that it is asked for; listing keys uses nothing of it."""
+    if "numpy" not in sys.modules:
+        monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
+
 
 HEADER = json.dumps({
     "__metadata__": {"format": "pt"},

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qwen_tui_diagnostics.checkpoint.report import CheckpointFinding, VerifyReport
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["report_lines"]
 
@@ -48,7 +49,7 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
                 tensors=f"{inventory.tensors:,}",
                 gib=f"{inventory.bytes / 2**30:.2f}",
                 shards=inventory.shards,
-                quantization=clean(report.quantization or "?"),
+                quantization=_scheme(report.quantization),
             )
         )
         for part, size in inventory.by_part.items():
@@ -76,6 +77,12 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
             ms=f"{report.seconds * 1000:.0f}",
         )
     )
+
+
+def _scheme(words: str | None) -> Text | str:
+    if words is None:
+        return t("quantization not known")
+    return t("unquantized") if words == "none" else clean(words)
 
 
 def _finding_lines(finding: CheckpointFinding) -> Iterator[str]:

@@ -24,10 +24,9 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RepoSource", "is_repo_name", "open_repo"]
+__all__ = ["RepoSource", "open_repo"]
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
-_REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _HEAD_BYTES = 64 << 10
 """Read of every weight file at once: holds the header of most shards."""
 _LARGEST_LISTING_BYTES = 64 << 20
@@ -35,11 +34,6 @@ _LARGEST_READ_BYTES = 64 << 20
 _MOST_FILES = 20_000
 _WORKERS = 8
 _TRIES = 3
-
-
-def is_repo_name(text: str) -> bool:
-    """Whether an argument names a repository; a folder of that name goes first."""
-    return _REPO.fullmatch(text) is not None and not Path(text).exists()
 
 
 def open_repo(repo: str, *, revision: str = "main", endpoint: str | None = None) -> RepoSource:

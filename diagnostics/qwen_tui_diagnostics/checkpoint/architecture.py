@@ -68,6 +68,9 @@ class Dims:
     dense_layers: frozenset[int]
     """Layers of an MoE model with an ordinary MLP."""
     tied: bool
+    """The output head is the embedding; where two places disagree, they say so together."""
+    tied_surely: bool
+    """No place says otherwise."""
     mtp_layers: int
     mtp_owns_embedding: bool
     text: Mapping[str, Any]
@@ -90,7 +93,8 @@ def read_dims(config: Mapping[str, Any]) -> Dims:
     if head_dim is None and hidden and heads:
         head_dim = hidden // heads
     kv_heads = _whole(text, "num_key_value_heads")
-    tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
+    ties = [d.get("tie_word_embeddings") for d in (config, text)]
+    tied = [tie for tie in ties if isinstance(tie, bool)]
     only = text.get("mlp_only_layers")
     vision = section(config, "vision_config")
     return Dims(
@@ -115,7 +119,8 @@ def read_dims(config: Mapping[str, Any]) -> Dims:
         dense_layers=frozenset(
             i for i in (only if isinstance(only, list) else ()) if isinstance(i, int)
         ),
-        tied=tied is True,
+        tied=any(tied),
+        tied_surely=bool(tied) and all(tied),
         mtp_layers=_whole(text, "mtp_num_hidden_layers", most=64) or 0,
         mtp_owns_embedding=text.get("mtp_use_dedicated_embeddings") is True,
         text=text,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checkpoint.hashing import Digest, HashCache, HashJob, hash_files
@@ -19,6 +18,7 @@ from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from qwen_tui_diagnostics.checkpoint.judge import Judgement
 

@@ -20,7 +20,8 @@ from qwen_tui_diagnostics.checkpoint.headers import (
 from qwen_tui_diagnostics.checkpoint.index import check_index, load_order, read_index
 from qwen_tui_diagnostics.checkpoint.model_pass import check_model
 from qwen_tui_diagnostics.checkpoint.ple import check_table
-from qwen_tui_diagnostics.checkpoint.quant_pass import QuantContext, check_quantization
+from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext
+from qwen_tui_diagnostics.checkpoint.quant_pass import check_quantization
 from qwen_tui_diagnostics.checkpoint.report import (
     Assumed,
     Inventory,
@@ -32,6 +33,7 @@ from qwen_tui_diagnostics.checkpoint.small_files import check_small_files
 from qwen_tui_diagnostics.checkpoint.stock import Stock, take_stock
 from qwen_tui_diagnostics.checkpoint.unindexed import check_unindexed, check_unknown_modules
 from qwen_tui_diagnostics.checkpoint.values import ValueReader
+from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -114,7 +116,14 @@ def _verify(
     stock = take_stock(order, shards)
     readable = all(shard.header is not None for shard in shards.values())
     complex_ = any(shard.too_complex for shard in shards.values())
-    whole = readable and not index.missing and not index.moved and not found.errors("FN")
+    # Names are known in full as soon as every header is: a cut file hides none.
+    whole = (
+        readable
+        and not index.missing
+        and not index.moved
+        and not found.has("N01", "N03", "N09")
+        and not found.has("F09", severity=Severity.ERROR)
+    )
     configs = read_configs(source, found)
     selection = select_method(configs, assumed, quantization=quantization)
     judgement = Judgement(source, found, index, shards, stock, assumed)
@@ -192,6 +201,8 @@ def _judge_tensors(
         check_table(j.stock, dims, j.found, whole=whole)
     check_unknown_modules(j)
     reach = Reach.FULL if whole and model.usable else Reach.PARTIAL
+    if j.found.errors("FN"):
+        reach = Reach.PARTIAL
     if dims.layers is None or not dims.kinds or dims.hidden is None:
         reach = Reach.PARTIAL
     quant = check_quantization(
@@ -207,6 +218,8 @@ def _judge_tensors(
             whole=whole,
         )
     )
+    if quant is Reach.FULL and j.found.errors("FN"):
+        quant = Reach.PARTIAL
     return reach, quant
 
 

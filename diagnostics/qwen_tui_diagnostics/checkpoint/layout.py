@@ -63,6 +63,11 @@ def text_needs(row: ArchitectureRow, dims: Dims, layer: int) -> Iterator[Need | 
         yield from _attention(row, dims, f"{name}.self_attn")
     yield from _around(row, dims, name)
     yield from _feed_forward(dims, name, moe=layer not in dims.dense_layers)
+    ids = dims.text.get("ple_layer_ids")
+    # The ids count from one.
+    if row.flash and isinstance(ids, list) and layer + 1 in ids:
+        for part in ("key_proj", "value_proj", "norm_key", "norm_query", "norm_conv", "conv1d"):
+            yield Need(f"{name}.ple.{part}", "weight", None)
 
 
 def mtp_needs(row: ArchitectureRow, dims: Dims) -> Iterator[Need | Experts]:

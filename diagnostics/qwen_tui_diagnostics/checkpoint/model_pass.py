@@ -12,14 +12,17 @@ from qwen_tui_diagnostics.checkpoint.layout import (
     text_needs,
     vision_needs,
 )
+from qwen_tui_diagnostics.checkpoint.optional_parts import check_head, check_mtp, check_vision
 from qwen_tui_diagnostics.checkpoint.phrases import group_names, layer_spans
-from qwen_tui_diagnostics.checkpoint.storage import MAIN_SUFFIXES
-from qwen_tui_profiles.findings import Severity
+from qwen_tui_diagnostics.checkpoint.presence import (
+    is_stored,
+    missing_experts,
+    wrong_experts,
+    wrong_shapes,
+)
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from qwen_tui_diagnostics.checkpoint.architecture import Dims
     from qwen_tui_diagnostics.checkpoint.collect import Findings
     from qwen_tui_diagnostics.checkpoint.configs import Configs
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.checkpoint.stock import Stock
 
 __all__ = ["ModelPass", "check_model"]
-
-_FLOATS = frozenset({"BF16", "F16", "F32", "F8_E4M3"})
-_COMPANIONS = frozenset({"weight_scale", "weight_scale_2", "weight_scale_inv", "scales"})
 
 
 @dataclass(slots=True)
@@ -75,9 +75,9 @@ def check_model(
         _say_missing(missing, found)
     if shapes:
         _say_shapes(shapes, found)
-    _check_head(stock, dims, found, whole=whole)
-    _check_mtp(stock, dims, result, found, assumed, whole=whole)
-    _check_vision(stock, dims, result, found, assumed, whole=whole)
+    check_head(stock, dims, found, whole=whole)
+    check_mtp(stock, dims, result, found, assumed, whole=whole)
+    check_vision(stock, dims, result, found, assumed, whole=whole)
     return result
 
 
@@ -219,7 +219,7 @@ def _compare(
     if fused:
         needs = [need for need in needs if ".linear_attn.in_proj_" not in need.module]
     missing: list[Need | Experts] = [need for need in needs if not is_stored(stock, need)]
-    missing += _missing_experts(
+    missing += missing_experts(
         stock, [need for need in result.experts if not need.module.startswith("mtp.")]
     )
     shapes = wrong_shapes(stock, needs)
@@ -227,102 +227,8 @@ def _compare(
         shapes += wrong_shapes(stock, [result.linear["lm_head"]])
     shapes += wrong_shapes(stock, result.draft)
     shapes += wrong_shapes(stock, result.tower)
-    shapes += _wrong_experts(stock, result.experts)
+    shapes += wrong_experts(stock, result.experts)
     return missing, shapes
-
-
-def is_stored(stock: Stock, need: Need | Experts) -> bool:
-    """Whether a needed tensor is there, in any storage form."""
-    if isinstance(need, Experts):
-        return need.module in stock.experts or any(
-            suffix.startswith(("gate_up_proj", "down_proj"))
-            for suffix in stock.modules.get(need.module, ())
-        )
-    parts = stock.modules.get(need.module)
-    if need.loose:
-        return f"{need.module}.{need.suffix}" in stock.modules or any(
-            suffix.startswith(need.suffix) for suffix in parts or ()
-        )
-    if parts is None:
-        return False
-    if need.suffix in parts:
-        return True
-    # Another storage form: its main tensor counts, whatever the config says about it.
-    return need.suffix == "weight" and any(suffix in parts for suffix in MAIN_SUFFIXES)
-
-
-def _missing_experts(stock: Stock, needs: Iterable[Experts]) -> list[Need | Experts]:
-    """Return experts of which a projection is not stored at all."""
-    missing: list[Need | Experts] = []
-    for need in needs:
-        parts = stock.experts.get(need.module)
-        if parts is None:
-            continue
-        for projection in ("gate_proj", "up_proj", "down_proj"):
-            suffixes = parts.get(projection, {})
-            have: set[int] = set()
-            for suffix in ("weight", *MAIN_SUFFIXES):
-                for numbers in suffixes.get(suffix, {}).values():
-                    have.update(numbers)
-            if len(have) < need.number:
-                missing += [
-                    Need(f"{need.module}.{number}.{projection}", "weight", None)
-                    for number in range(need.number)
-                    if number not in have
-                ]
-    return missing
-
-
-def _wrong_experts(
-    stock: Stock, needs: Iterable[Experts]
-) -> list[tuple[str, Need, tuple[int, ...]]]:
-    """Return unquantized experts with another shape than the config gives them."""
-    wrong: list[tuple[str, Need, tuple[int, ...]]] = []
-    for need in needs:
-        if need.hidden is None or need.width is None:
-            continue
-        parts = stock.modules.get(need.module, {})
-        for suffix, shape in (
-            ("gate_up_proj", (need.number, 2 * need.width, need.hidden)),
-            ("down_proj", (need.number, need.hidden, need.width)),
-        ):
-            stored = parts.get(suffix)
-            if stored is not None and stored.entry.dtype in _FLOATS and stored.entry.shape != shape:
-                wrong.append((stored.key, Need(need.module, suffix, shape), stored.entry.shape))
-        for projection, suffixes in stock.experts.get(need.module, {}).items():
-            down = projection == "down_proj"
-            wanted = (need.hidden, need.width) if down else (need.width, need.hidden)
-            for (dtype, shape_2), numbers in suffixes.get("weight", {}).items():
-                if dtype in _FLOATS and shape_2 != wanted:
-                    key = stock.expert_key(need.module, numbers[0], projection, "weight")
-                    name = f"{need.module}.*.{projection}"
-                    wrong.append((key, Need(name, "weight", wanted), shape_2))
-    return wrong
-
-
-def wrong_shapes(
-    stock: Stock, needs: Iterable[Need | Experts]
-) -> list[tuple[str, Need, tuple[int, ...]]]:
-    """Return plain tensors with another shape than the config gives them."""
-    wrong = []
-    for need in needs:
-        if isinstance(need, Experts) or need.shape is None:
-            continue
-        stored = stock.tensor(need.module, need.suffix)
-        if stored is None or stored.entry.shape == need.shape:
-            continue
-        parts = stock.modules[need.module]
-        dtype, shape = stored.entry.dtype, stored.entry.shape
-        if need.suffix == "weight" and not _COMPANIONS.isdisjoint(parts) and dtype in {"U8", "U32"}:
-            continue
-        if dtype == "U8" or "weight.absmax" in parts:
-            continue
-        fits = len(shape) == len(need.shape) and all(
-            want is None or want == have for want, have in zip(need.shape, shape, strict=True)
-        )
-        if not fits:
-            wrong.append((stored.key, need, shape))
-    return wrong
 
 
 def _say_missing(missing: list[Need | Experts], found: Findings) -> None:
@@ -355,77 +261,4 @@ def _say_shapes(shapes: list[tuple[str, Need, tuple[int, ...]]], found: Findings
         detail=t("{lines}", lines="; ".join(lines[:4])),
         tensors=[key for key, _, _ in shapes],
         count=len(shapes),
-    )
-
-
-def _check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> None:
-    head = stock.modules.get("lm_head")
-    if head:
-        key = next(iter(head.values())).key
-        if dims.tied and "embed_tokens" not in stock.modules and whole:
-            found.add("M06", evidence=f"tie_word_embeddings true, {key} stored, no embedding")
-        elif dims.tied:
-            found.add(
-                "M06",
-                severity=Severity.WARN,
-                evidence=f"tie_word_embeddings true, {key} stored",
-                consequence=t("The stored head is ignored; the embedding serves as head."),
-                tensors=[key],
-            )
-    elif not dims.tied and whole:
-        found.add("M06", evidence="tie_word_embeddings false, no lm_head stored")
-
-
-def _check_mtp(
-    stock: Stock, dims: Dims, result: ModelPass, found: Findings, assumed: Assumed, *, whole: bool
-) -> None:
-    stored = [key for parts in (stock.modules, stock.experts) for key in parts
-              if key.startswith("mtp.")]  # fmt: skip
-    if not dims.mtp_layers:
-        if stored:
-            found.add("M10", evidence=stored[0], count=len(stored))
-        return
-    if not whole:
-        return
-    missing = [need for need in result.draft if not is_stored(stock, need)]
-    drafts = [need for need in result.experts if need.module.startswith("mtp.")]
-    missing += _missing_experts(stock, drafts)
-    if not missing:
-        return
-    names = [
-        f"{need.module}.*" if isinstance(need, Experts) else f"{need.module}.{need.suffix}"
-        for need in missing
-    ]
-    found.add(
-        "M09",
-        severity=Severity.ERROR if assumed.speculative else Severity.WARN,
-        evidence=f"mtp_num_hidden_layers {dims.mtp_layers}, "
-        + (f"missing {', '.join(names[:3])}" if stored else "no mtp.* tensors"),
-        detail=t("{missing} tensors of the head are missing.", missing=len(names))
-        if stored
-        else t("No tensor of the head is stored: the quantizer lost it."),
-        tensors=names,
-        count=len(names),
-    )
-
-
-def _check_vision(
-    stock: Stock, dims: Dims, result: ModelPass, found: Findings, assumed: Assumed, *, whole: bool
-) -> None:
-    if dims.vision is None or not whole:
-        return
-    needs = result.tower
-    any_stored = any(module.startswith("visual.") for module in stock.modules)
-    missing = [need for need in needs if not is_stored(stock, need)]
-    if any_stored and not missing:
-        return
-    if not any_stored and not needs and stock.inventory.tensors_by_part.get("vision"):
-        return
-    names = [f"visual.{n.module.removeprefix('visual.')}.{n.suffix}" for n in missing]
-    found.add(
-        "M11",
-        severity=Severity.WARN if assumed.language_only else Severity.ERROR,
-        evidence="vision_config, no visual.* tensors" if not any_stored else ", ".join(names[:3]),
-        tensors=names,
-        count=len(names) or 1,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_diagnostics.checkpoint.bundle import Bundles
     from qwen_tui_diagnostics.checkpoint.declared.base import Method, Module
-    from qwen_tui_diagnostics.checkpoint.quant_pass import QuantContext
+    from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext
 
 __all__ = ["check_config", "related_entries", "say_unused_entries"]
 
@@ -186,7 +186,7 @@ def say_unused_entries(c: QuantContext, method: Method, used: set[str], bundles:
     if not entries:
         return
     names = {*c.stock.modules, *c.stock.experts}
-    heads: set[str] = set()
+    heads: set[str] = {"model", "model.language_model", "language_model", "language_model.model"}
     segments: set[str] = set()
     for name in names:
         parts = name.split(".")

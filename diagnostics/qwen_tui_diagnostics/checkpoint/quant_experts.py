@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.checkpoint.bundle import Bundles
     from qwen_tui_diagnostics.checkpoint.declared.base import Method
     from qwen_tui_diagnostics.checkpoint.layout import Experts
-    from qwen_tui_diagnostics.checkpoint.quant_pass import QuantContext
+    from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext
     from qwen_tui_diagnostics.checkpoint.storage import Scheme
 
 __all__ = ["check_experts"]

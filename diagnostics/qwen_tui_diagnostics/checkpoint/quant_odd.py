@@ -9,7 +9,7 @@ from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.checkpoint.bundle import Bundles
-    from qwen_tui_diagnostics.checkpoint.quant_pass import QuantContext
+    from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext
 
 __all__ = ["check_odd"]
 
@@ -56,7 +56,8 @@ def _say_odd(c: QuantContext, suffix: str, dtypes: dict[str, list[str]], bundles
 
 def _check_orphans(c: QuantContext, bundles: Bundles) -> None:
     for name, parts in c.stock.modules.items():
-        if "weight" in parts or not COMPANIONS & parts.keys():
+        if "weight" in parts or not COMPANIONS & parts.keys() or "ngram_embedding" in name:
+            # The n-gram table's scale stands beside its shards.
             continue
         if any(main in parts for main in MAIN_SUFFIXES) or name in c.model.linear:
             # A needed matrix without its weight is missing, and reported so.

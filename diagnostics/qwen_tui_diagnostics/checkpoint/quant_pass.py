@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checkpoint.bundle import Bundles, Where
@@ -13,6 +12,7 @@ from qwen_tui_diagnostics.checkpoint.quant_config import (
     related_entries,
     say_unused_entries,
 )
+from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext, Seen
 from qwen_tui_diagnostics.checkpoint.quant_experts import check_experts
 from qwen_tui_diagnostics.checkpoint.quant_odd import check_odd
 from qwen_tui_diagnostics.checkpoint.quant_tensors import (
@@ -20,6 +20,12 @@ from qwen_tui_diagnostics.checkpoint.quant_tensors import (
     check_scalars,
     check_tensors,
     kernel_refuses_gates,
+)
+from qwen_tui_diagnostics.checkpoint.quant_whole import (
+    FP8_STORES,
+    check_other_method,
+    check_undeclared,
+    same_store,
 )
 from qwen_tui_diagnostics.checkpoint.report import Reach
 from qwen_tui_diagnostics.checkpoint.storage import (
@@ -33,21 +39,13 @@ from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from qwen_tui_diagnostics.checkpoint.architecture import Dims
-    from qwen_tui_diagnostics.checkpoint.collect import Findings
-    from qwen_tui_diagnostics.checkpoint.configs import Configs
     from qwen_tui_diagnostics.checkpoint.declared.base import Method
-    from qwen_tui_diagnostics.checkpoint.declared.select import Selection
-    from qwen_tui_diagnostics.checkpoint.model_pass import ModelPass
-    from qwen_tui_diagnostics.checkpoint.report import Assumed
-    from qwen_tui_diagnostics.checkpoint.stock import Stock, Stored
-    from qwen_tui_diagnostics.checkpoint.values import ValueReader
+    from qwen_tui_diagnostics.checkpoint.stock import Stored
 
-__all__ = ["QuantContext", "check_quantization"]
+__all__ = ["check_quantization"]
 
-_FP8_STORES = frozenset({Form.FP8, Form.FP8_BLOCK, Form.MXFP8})
 _CAST = t(
     "FP8 weights are cast without their scale: the server starts, answers HTTP 200 and the output "
     "is garbage."
@@ -56,53 +54,6 @@ _OTHER = t(
     "The engine builds the declared form: the stored tensors do not fit it, and it stops or the "
     "output is garbage."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class QuantContext:
-    """What the pass works on."""
-
-    stock: Stock
-    model: ModelPass
-    dims: Dims
-    configs: Configs
-    selection: Selection
-    found: Findings
-    assumed: Assumed
-    values: ValueReader
-    whole: bool
-    """Every file could be read: absent tensors count."""
-
-
-@dataclass(slots=True)
-class _Seen:
-    """A module with what is declared and what is stored for it."""
-
-    module: Module
-    declared: Declared
-    parts: list[Mapping[str, Stored]]
-    forms: list[Form | None]
-    shapes: list[tuple[int | None, int | None]]
-
-    @property
-    def present(self) -> list[Form]:
-        """Forms of the shards that are there."""
-        return [form for form in self.forms if form is not None]
-
-    @property
-    def quantized(self) -> list[Form]:
-        """Forms of the shards that are stored quantized."""
-        return [form for form in self.present if form is not Form.DENSE]
-
-    @property
-    def keys(self) -> list[str]:
-        """A key of every shard that is there."""
-        return [next(iter(parts.values())).key for parts in self.parts if parts]
-
-    @property
-    def files(self) -> list[str]:
-        """Files of these keys."""
-        return [next(iter(parts.values())).file for parts in self.parts if parts]
 
 
 def check_quantization(c: QuantContext) -> Reach:
@@ -116,7 +67,7 @@ def check_quantization(c: QuantContext) -> Reach:
     if c.selection.bitsandbytes:
         bundles.report()
         return Reach.PARTIAL
-    wrong = _check_undeclared(c, seen) if method is None else _check_other_method(c, seen, method)
+    wrong = check_undeclared(c, seen) if method is None else check_other_method(c, seen, method)
     if wrong:
         bundles.report()
         return Reach.FULL
@@ -148,7 +99,7 @@ def _modules(c: QuantContext) -> list[Module]:
     return modules
 
 
-def _look(c: QuantContext, module: Module, method: Method | None) -> _Seen:
+def _look(c: QuantContext, module: Module, method: Method | None) -> Seen:
     declared = Declared(None) if method is None else method.declare(module)
     parts: list[Mapping[str, Stored]] = []
     forms: list[Form | None] = []
@@ -162,7 +113,7 @@ def _look(c: QuantContext, module: Module, method: Method | None) -> _Seen:
         parts.append(found)
         forms.append(None if form is Form.UNKNOWN and "weight" not in found else form)
         shapes.append((rows, columns))
-    return _Seen(module, declared, parts, forms, shapes)
+    return Seen(module, declared, parts, forms, shapes)
 
 
 def _check_never_quantized(c: QuantContext, bundles: Bundles) -> None:
@@ -181,81 +132,7 @@ def _check_never_quantized(c: QuantContext, bundles: Bundles) -> None:
         )  # fmt: skip
 
 
-def _check_undeclared(c: QuantContext, seen: Sequence[_Seen]) -> bool:
-    """No quantization is declared: True when something is stored quantized all the same."""
-    odd = [item for item in seen if item.quantized]
-    experts = [name for name in c.stock.experts if _experts_quantized(c, name)]
-    if not odd and not experts:
-        return False
-    names = sorted({form.value for item in odd for form in item.quantized})
-    count = sum(len(item.quantized) for item in odd) + len(experts)
-    c.found.add(
-        "Q20",
-        evidence=f"no quantization declared, stored: {', '.join(names) or 'experts'}",
-        detail=t(
-            "config.json declares no quantization, but {count} matrices are stored quantized.",
-            count=count,
-        ),
-        tensors=[key for item in odd for key in item.keys] or experts,
-        count=count,
-        files=dict.fromkeys(f for item in odd for f in item.files),
-    )
-    return True
-
-
-def _check_other_method(c: QuantContext, seen: Sequence[_Seen], method: Method) -> bool:
-    """Whether not one matrix is stored as the config declares it: a config of another release."""
-    target = [item for item in seen if not item.module.mtp and item.present]
-    wanted = [i for i in target if i.declared.scheme is not None and not i.declared.scheme.dense]
-    pairs = [
-        (item.declared.scheme.form, form)
-        for item in wanted
-        if item.declared.scheme is not None
-        for form in item.present
-    ]
-    stored = {form for item in target for form in item.quantized}
-    experts = any(_experts_quantized(c, name) for name in c.stock.experts)
-    nothing = not stored and not experts
-    foreign = any(have is not Form.DENSE for _, have in pairs) and not any(
-        _same_store(want, have) for want, have in pairs
-    )
-    # One matrix alone says nothing about the whole.
-    if len(pairs) < 2 or not (nothing or foreign):
-        return False
-    have = ", ".join(sorted(form.value for form in stored)) or "bf16"
-    c.found.add(
-        "Q20",
-        evidence=f"declared {method.words}, stored {have}",
-        detail=t(
-            "config.json declares {declared}; every matrix is stored as {stored}.",
-            declared=method.words,
-            stored=have,
-        ),
-        tensors=[key for item in wanted for key in item.keys],
-        count=len(pairs),
-        files=dict.fromkeys(f for item in wanted for f in item.files),
-    )
-    return True
-
-
-def _experts_quantized(c: QuantContext, container: str) -> bool:
-    return any(
-        suffix in {"weight_packed", "qweight", "weight_scale", "weight_scale_inv", "weight_scale_2"}
-        for suffixes in c.stock.experts[container].values()
-        for suffix in suffixes
-    )
-
-
-def _same_store(declared: Form, stored: Form) -> bool:
-    """Whether a declared form has the same main tensor as the stored one."""
-    if declared is stored:
-        return True
-    if declared in _FP8_STORES and stored in _FP8_STORES:
-        return True
-    return {declared, stored} <= {Form.CT_NVFP4, Form.CT_MXFP4}
-
-
-def _compare(c: QuantContext, item: _Seen, method: Method | None, bundles: Bundles) -> None:
+def _compare(c: QuantContext, item: Seen, method: Method | None, bundles: Bundles) -> None:
     module, declared = item.module, item.declared
     present = item.present
     where = Where(module.stored, item.keys, item.files, module.mtp)
@@ -293,7 +170,7 @@ def _compare(c: QuantContext, item: _Seen, method: Method | None, bundles: Bundl
         _say_leftovers(item, bundles)
 
 
-def _check_text_head(c: QuantContext, item: _Seen, bundles: Bundles) -> bool:
+def _check_text_head(c: QuantContext, item: Seen, bundles: Bundles) -> bool:
     """Text-only classes load ``lm_head.weight`` and nothing beside it."""
     row = c.configs.row
     if row is None or row.wrapped or c.assumed.engine != "sglang":
@@ -309,7 +186,7 @@ def _check_text_head(c: QuantContext, item: _Seen, bundles: Bundles) -> bool:
     return True
 
 
-def _say_stored_quantized(item: _Seen, form: Form, bundles: Bundles) -> None:
+def _say_stored_quantized(item: Seen, form: Form, bundles: Bundles) -> None:
     module, entry = item.module, item.declared.entry
     where = Where(module.stored, item.keys, item.files, module.mtp)
     if module.mtp:
@@ -333,12 +210,12 @@ def _say_stored_quantized(item: _Seen, form: Form, bundles: Bundles) -> None:
                form=form.value)
     )  # fmt: skip
     bundles.add(
-        "Q02", entry, where=where, why=why, consequence=_CAST if form in _FP8_STORES else None
+        "Q02", entry, where=where, why=why, consequence=_CAST if form in FP8_STORES else None
     )
 
 
 def _say_declared_quantized(
-    c: QuantContext, item: _Seen, method: Method | None, bundles: Bundles
+    c: QuantContext, item: Seen, method: Method | None, bundles: Bundles
 ) -> None:
     module, scheme = item.module, item.declared.scheme
     if method is None or scheme is None:
@@ -362,7 +239,7 @@ def _say_declared_quantized(
         bundles.add("Q03", cause, where=where, entry=entry, why=why)
 
 
-def _judge_quantized(c: QuantContext, item: _Seen, bundles: Bundles) -> None:
+def _judge_quantized(c: QuantContext, item: Seen, bundles: Bundles) -> None:
     module, scheme = item.module, item.declared.scheme
     if scheme is None:
         return
@@ -384,7 +261,7 @@ def _judge_quantized(c: QuantContext, item: _Seen, bundles: Bundles) -> None:
     ):
         if form is None:
             continue
-        if not _same_store(scheme.form, form) and not _odd_dtype(parts, scheme.form):
+        if not same_store(scheme.form, form) and not _odd_dtype(parts, scheme.form):
             first = next(iter(parts.values()))
             bundles.add(
                 "Q21", ("form", form, scheme.form), modules=[name], keys=[first.key],
@@ -408,7 +285,7 @@ def _odd_dtype(parts: Mapping[str, Stored], form: Form) -> bool:
     return parts[main].entry.dtype not in legal
 
 
-def _say_leftovers(item: _Seen, bundles: Bundles) -> None:
+def _say_leftovers(item: Seen, bundles: Bundles) -> None:
     """Scales beside an unquantized weight."""
     for name, parts in zip(item.module.stored, item.parts, strict=True):
         extra = [suffix for suffix in parts if suffix in COMPANIONS]

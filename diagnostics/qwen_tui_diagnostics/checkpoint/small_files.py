@@ -70,8 +70,11 @@ def check_small_files(source: Source, dims: Dims, found: Findings) -> None:
         missing.append("preprocessor_config.json")
     others = [name for name in broken if name not in _TOKENIZERS]
     if missing or others:
+        # One file that lacks was lost; where several lack, the folder is no full release.
+        lost = bool(others) or len(missing) == 1
         found.add(
             "M13",
+            severity=Severity.WARN if lost else Severity.INFO,
             evidence=", ".join(
                 [*(f"no {name}" for name in missing), *(f"{name} is broken" for name in others)]
             ),

@@ -70,6 +70,8 @@ class Scheme:
     symmetric: bool = True
     input_scale: bool = False
     """A static activation scale belongs to it."""
+    order: bool = True
+    """GPTQ's row order (``g_idx``) is part of the export."""
     pre_scale: bool = False
     """AWQ's per-column scale before the matrix (NVFP4_AWQ)."""
     words: str = ""
@@ -244,7 +246,7 @@ FORMS: Mapping[Form, tuple[FormRow, ...]] = {
                 Companion("qzeros", frozenset({"I32"}),
                           lambda n, k, s: ((_groups(k, s), _ceil(n * s.bits, 32)),), grouped=True),
                 Companion("scales", _HALF, lambda n, k, s: ((_groups(k, s), n),), grouped=True),
-                Companion("g_idx", _INTS, lambda n, k, s: ((k,),), soft=True),
+                Companion("g_idx", _INTS, lambda n, k, s: ((k,),), lambda s: s.order, soft=True),
             ),
         ),
     ),

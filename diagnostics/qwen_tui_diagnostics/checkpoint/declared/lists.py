@@ -197,7 +197,7 @@ class AutoRound:
         group = _whole(config, "group_size") or 128
         packing = str(config.get("packing_format") or "auto_round:auto_gptq").lower()
         form = Form.AWQ if "awq" in packing else Form.GPTQ
-        self._scheme = Scheme(form, bits, group, words=int_words(bits, group))
+        self._scheme = Scheme(form, bits, group, order=False, words=int_words(bits, group))
         blocks = config.get("block_name_to_quantize")
         if isinstance(blocks, str):
             blocks = blocks.split(",")

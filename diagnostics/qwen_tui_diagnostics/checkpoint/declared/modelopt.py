@@ -48,7 +48,7 @@ class ModelOpt:
         version: str,
         beside: Mapping[str, Any] | None = None,
     ) -> None:
-        part = flat_or_nested(config)
+        part = {**config, **flat_or_nested(config)}
         self._sglang = engine == "sglang"
         algorithm = part.get("quant_algo")
         self.algorithm = str(algorithm or "").upper()
