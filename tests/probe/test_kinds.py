@@ -312,3 +312,17 @@ async def test_the_command_fails_when_the_probe_does(capsys: pytest.CaptureFixtu
         {"/v1/models": models(), "/model_info": document('{"has_image_understanding": false}')}
     ) as s:
         assert await cli("probe", "--url", s.url, "--kind", "image") == 2
+
+
+async def test_the_engines_key_is_not_sent_to_the_gateway(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_API_KEY", "sk-engine-only")
+    direct = {"/v1/models": models(), "/v1/chat/completions": paced(0.0)}
+    async with serve(direct) as one, serve(dict(direct)) as two:
+        await cli("probe", "--url", one.url, "--gateway", two.url, "--runs", "1", "--json")
+        to_gateway = {r.headers.get("authorization") for r in two.seen}
+        to_engine = {r.headers.get("authorization") for r in one.seen if "/v1/" in r.path}
+    assert to_gateway == {None}
+    assert to_engine == {"Bearer sk-engine-only"}
+    assert "sk-engine-only" not in capsys.readouterr().out

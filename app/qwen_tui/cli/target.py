@@ -13,6 +13,8 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     import argparse
 
+    from qwen_tui_profiles.findings import Clamp
+
 __all__ = [
     "KEY_VARIABLE",
     "ServerTarget",
@@ -34,6 +36,8 @@ class ServerTarget:
     api_key: str | None = None
     pid: int | None = None
     """Main PID when the server is ours."""
+    clamps: tuple[Clamp, ...] = ()
+    """What the engine changed of what was asked, when the server is ours."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -81,13 +85,15 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.supervisor import ServerSupervisor
 
-    snapshot = asyncio.run(ServerSupervisor(Paths.default()).snapshot())
+    supervisor = ServerSupervisor(Paths.default())
+    snapshot = asyncio.run(supervisor.snapshot())
     if snapshot.url is None:
         raise UsageError(
             t("No server of ours is known, and no address was given."),
             t("Give --url http://HOST:PORT, or start one with `qwen-tui up`."),
         )
-    return [ServerTarget(snapshot.url, key, snapshot.pid)]
+    clamps = () if snapshot.report is None else snapshot.report.clamps
+    return [ServerTarget(snapshot.url, key or supervisor.api_key(), snapshot.pid, clamps)]
 
 
 def read_key(name: str | None) -> str | None:

@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     comparison = None
     findings: list[Finding] = []
     if args.gateway:
-        key = read_key(args.gateway_key_env) if args.gateway_key_env else target.api_key
+        # The engine's key is nobody else's business: a gateway gets only the key that is its own.
+        key = read_key(args.gateway_key_env) if args.gateway_key_env else None
         comparison = asyncio.run(_compare(args, target, key))
         results = comparison.direct
         findings = _gateway_findings(args.gateway_compose)

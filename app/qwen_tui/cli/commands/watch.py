@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot
+    from qwen_tui_profiles.findings import Clamp
 
 _GPU_INTERVAL_S = 2.0
 
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         [t.url for t in targets],
         targets[0].api_key,
         targets[0].pid,
+        targets[0].clamps,
         as_json=args.json,
         textfile=args.textfile,
     )
@@ -61,6 +63,7 @@ class _Watch:
     urls: list[str]
     api_key: str | None
     pid: int | None
+    clamps: tuple[Clamp, ...]
     as_json: bool
     textfile: Path | None
     gpus: tuple[GpuSnapshot, ...] | None = None
@@ -70,7 +73,9 @@ class _Watch:
         from qwen_tui.services.live.context import LiveContext
         from qwen_tui.services.live.fleet import Fleet
 
-        fleet = Fleet(self.urls, self.api_key, context=lambda: LiveContext(gpus=self.gpus or ()))
+        fleet = Fleet(
+            self.urls, self.api_key, context=lambda: LiveContext(self.gpus or (), self.clamps)
+        )
         sampling = asyncio.create_task(self._sample_gpus()) if with_gpu else None
         seen = False
         stream = fleet.stream()
