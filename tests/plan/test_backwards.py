@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,28 @@ def test_wish_is_answered_even_where_the_start_does_not_fit() -> None:
 def test_absurd_wish_is_a_usage_error(context: int | None, requests: int | None) -> None:
     with pytest.raises(UsageError):
         predict(_request(context=context, requests=requests))
+
+
+def test_steps_add_up_and_the_fraction_moves_once() -> None:
+    """Drafts off, at a fraction of 0.97 that leaves too little to run in without them."""
+    flags = (
+        "--kv-cache-dtype fp8_e4m3 --mamba-ssm-dtype bfloat16 --max-mamba-cache-size 6 "
+        "--max-running-requests 1 --mem-fraction-static 0.97 --speculative-algorithm NEXTN "
+        "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+    )
+    request = PlanRequest(
+        flags.split(),
+        config("qwen38-27b"),
+        engine_version="0.5.17",
+        free_gib=30.8,
+        weights_gib=18.59,
+        draft_gib=5.53,
+    )
+    before = predict(request)
+    wanted = predict(replace(request, want_context=200_000)).wanted
+    assert wanted is not None
+    assert wanted.reached
+    assert [s.flag for s in wanted.steps].count("--mem-fraction-static") == 1
+    assert before.kv_tokens.value is not None
+    gained = sum(s.tokens for s in wanted.steps if s.tokens is not None)
+    assert before.kv_tokens.value + gained == wanted.tokens

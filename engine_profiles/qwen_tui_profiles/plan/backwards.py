@@ -102,9 +102,12 @@ class _State:
             if self.reached(self.computed):
                 return
             self.take(change)
+        before, steps = self.computed, list(self.steps)
         if not self.reached(self.computed):
             self.raise_fraction()
         if not self.reached(self.computed) and self.computed.settings.own_head:
+            # Without drafts the fraction has other limits: it starts again where it was.
+            self.computed, self.steps = before, steps
             self.take(without_drafts())
             self.keep_headroom()
             if not self.reached(self.computed):
@@ -149,20 +152,20 @@ class _State:
 
     def keep_headroom(self) -> None:
         """Lower the fraction until there is room to run."""
-        start = self.computed.fraction
-        fraction = start
-        while self.computed.value.failure is None and fraction - FRACTION_STEP > 0:
-            if allocation(self.computed).slack >= HEADROOM_GIB:
-                return
-            fraction = round(fraction - FRACTION_STEP, 4)
-            change = self.fraction_change(start, fraction)
+        start = self.computed
+        last: tuple[Computed, Change] | None = None
+        while self.computed.value.failure is None:
+            fraction = round(self.computed.fraction - FRACTION_STEP, 4)
+            if allocation(self.computed).slack >= HEADROOM_GIB or fraction <= 0:
+                break
+            change = self.fraction_change(start.fraction, fraction)
             after = recompute(self.computed, change)
             if after is None or after.value.failure is not None:
-                return
-            if self.steps and self.steps[-1].flag == "--mem-fraction-static":
-                self.steps.pop()
-            self.steps.append(knob_of(self.computed, after, change))
+                break
+            last = (after, change)
             self.computed = after
+        if last is not None:
+            self.steps.append(knob_of(start, *last))
 
     def fraction_change(self, before: float, after: float) -> Change:
         return Change(
