@@ -68,8 +68,8 @@ class LatencySummary:
 
     p50_ms: float | None
     p95_ms: float | None
-    window_s: float
-    """Length of the window; 0 = since the engine started."""
+    window_s: float | None
+    """Length of the window; ``None`` = since the engine started."""
     n: int
     """Samples in the window."""
     p90_ms: float | None = None
@@ -193,8 +193,9 @@ class LiveSnapshot:
     draft_tokens: int | None = None
     cache_hit_rate: float | None = None
     """Δcached ÷ Δprompt over the window, 0 to 1; never the engine's last-batch gauge."""
-    window_s: float = 60.0
-    """Window of the rates above, in seconds."""
+    window_s: float | None = 60.0
+    """Window of the rates above, in seconds; ``None`` = since the engine started (a single look),
+    0 = there is no past yet."""
     ttft: LatencySummary | None = None
     max_running_requests: int | None = None
     """Effective limit, as the engine reports it."""

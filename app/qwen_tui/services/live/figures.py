@@ -107,7 +107,7 @@ class FigureMaker:
             accept_length=accept,
             draft_tokens=drafts,
             cache_hit_rate=main.cache_hit_rate,
-            window_s=main.window_s or 0.0,
+            window_s=main.window_s,
             ttft=main.ttft,
             max_running_requests=limits.max_running_requests,
             context_usable=_context_usable(reading, limits),

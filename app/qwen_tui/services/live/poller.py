@@ -124,7 +124,7 @@ class MetricPoller:
         """Make one attempt and return what is known after it; raises nothing about the peer.
 
         The first look has no window yet: its rates are those since the engine's start
-        (``window_s`` is 0 then).
+        (``window_s`` is ``None`` then).
         """
         return await self._attempt(windowed=False)
 

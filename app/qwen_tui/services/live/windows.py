@@ -95,7 +95,7 @@ class Window:
         return LatencySummary(
             p50_ms=at(0.50),
             p95_ms=at(0.95),
-            window_s=0.0 if self.seconds is None else self.seconds,
+            window_s=self.seconds,
             n=round(n),
             p90_ms=at(0.90),
             p99_ms=at(0.99),
