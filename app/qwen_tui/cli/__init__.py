@@ -71,10 +71,6 @@ def _dispatch(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     name = cast("str | None", args.command)
     module = _load("console" if name is None else name)
-    if name is None:
-        console = argparse.ArgumentParser(prog="qwen-tui", add_help=False)
-        module.add_arguments(console)
-        args = console.parse_args([])
     code = module.run(args)
     sys.stdout.flush()
     return code
@@ -94,6 +90,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     # Only the command that is named gets its module imported and its arguments declared.
     named = next((a for a in arguments if not a.startswith("-")), None)
+    if named is None:
+        _load("console").add_arguments(parser)
     for name, (_, summary) in COMMANDS.items():
         sub = commands.add_parser(name, help=tr(summary), description=tr(summary))
         if name == named:

@@ -100,8 +100,6 @@ class Facts(App[None]):
         self.change(profiles=event.profiles, acknowledged=event.acknowledged, selected=selected)
         if first:
             self.apply_settings(event.settings)
-            if event.settings.guide is None:
-                self.offer_guide()
         self._select_first()
 
     def _select_first(self) -> None:
@@ -111,6 +109,8 @@ class Facts(App[None]):
             last = None if self._settings is None else self._settings.last_profile
             profile, why = choose(view.profiles, view.gpu, last)
             self.change(selected=profile, selected_why=why)
+            if self._settings is not None and self._settings.guide is None:
+                self.offer_guide()
 
     @on(messages.Acknowledged)
     async def _acknowledged(self, event: messages.Acknowledged) -> None:

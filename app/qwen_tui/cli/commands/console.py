@@ -8,17 +8,25 @@ import sys
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import UsageError
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The bare command has no arguments of its own."""
+    """Declare the arguments of the bare command."""
+    parser.add_argument(
+        "--ascii", action="store_true", help=tr(t("console: draw without box and block glyphs"))
+    )
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help=tr(t("console: watch only, start and stop nothing")),
+    )
 
 
-def run(_: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Open the console; the server goes on when it closes.
 
     Raises:
@@ -32,7 +40,11 @@ def run(_: argparse.Namespace) -> int:
 
     # What is loaded by the first paint stays for good. A full garbage collection would look at all
     # of it again and again, and hold the loop for 60 ms each time.
-    app = ConsoleApp(RealConsole(Paths.default()), after_first_paint=gc.freeze)
+    app = ConsoleApp(
+        RealConsole(Paths.default()), read_only=args.read_only, after_first_paint=gc.freeze
+    )
+    if args.ascii:
+        app.use_ascii(ascii_only=True)
     app.run()
     if app.crash is not None:
         raise app.crash
