@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LOCALE_DIR", "Text", "set_language", "t", "tr"]
+__all__ = ["LOCALE_DIR", "Text", "language", "set_language", "t", "tr"]
 
 LOCALE_DIR = Path(__file__).with_name("locale")
 """Holds ``<language>/LC_MESSAGES/qwen_tui.mo``."""
@@ -47,6 +47,7 @@ class _Language:
     """The catalogue in use; English (no catalogue) until :func:`set_language` is called."""
 
     current: gettext.NullTranslations = gettext.NullTranslations()
+    tag: str = "en"
 
 
 def t(template: str, /, **fields: object) -> Text:
@@ -68,15 +69,20 @@ def set_language(tag: str) -> bool:
     Returns:
         False when there is no catalogue for it; English is then in use.
     """
+    _Language.current, _Language.tag = gettext.NullTranslations(), "en"
     if tag.split("_", maxsplit=1)[0] == "en":
-        _Language.current = gettext.NullTranslations()
         return True
     try:
         _Language.current = gettext.translation("qwen_tui", LOCALE_DIR, languages=[tag])
     except OSError:
-        _Language.current = gettext.NullTranslations()
         return False
+    _Language.tag = tag
     return True
+
+
+def language() -> str:
+    """Return the tag of the language in use."""
+    return _Language.tag
 
 
 def _fill(template: str, values: Mapping[str, object]) -> str:

@@ -32,4 +32,5 @@ COMMANDS: dict[str, tuple[str, Text]] = {
     "verify": ("verify", t("is a checkpoint whole, and will the engine read it as it is stored")),
     "lint": ("lint", t("what is known to go wrong with a launch command")),
     "history": ("history", t("earlier boots and swaps, one in detail, two compared")),
+    "web": ("web", t("the console in a browser, on this machine alone")),
 }
