@@ -190,12 +190,25 @@ class Facts:
             for index, item in enumerate(value)
         )
 
+    def length(self, path: str) -> int:
+        """Return how many items a list has."""
+        value = self._value(path)
+        if not isinstance(value, list):
+            raise self._odd(path, value)
+        return len(value)
+
     def at(self, path: str) -> Facts:
         """Return the subtree at a path."""
         value = self._value(path)
         if not isinstance(value, dict):
             raise self._odd(path, value)
         return Facts(value, self._absent, self._full(path), self._trace, self._sources)
+
+    def overlaid(self, values: Mapping[str, Any]) -> Facts:
+        """Return this level with some values in place of its own."""
+        return Facts(
+            {**self._tree, **values}, self._absent, self._prefix, self._trace, self._sources
+        )
 
     def tree(self, path: str) -> dict[str, Any]:
         """Return the subtree at a path as it is (a foreign document)."""

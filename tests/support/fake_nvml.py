@@ -86,6 +86,19 @@ class FakeNvml:
         del two, caps
         return int(one.get("P2P", 6))
 
+    def nvmlDeviceGetMaxMigDeviceCount(self, card: dict[str, Any]) -> int:  # noqa: N802
+        """Return how many slices a card could have."""
+        return len(card.get("MIG", ()))
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(  # noqa: N802
+        self, card: dict[str, Any], number: int
+    ) -> dict[str, Any]:
+        """Return a slice as its own handle; a gap is "not found"."""
+        if card["MIG"][number] is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        handle: dict[str, Any] = card["MIG"][number]
+        return handle
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in self._without:
             raise AttributeError(name)

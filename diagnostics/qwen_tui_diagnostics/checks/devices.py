@@ -81,7 +81,23 @@ def _named(token: str, devices: tuple[Facts, ...]) -> Facts | None:
             and (device.text("uuid").startswith(token) or token.startswith(device.text("uuid")))
         ]
         return matches[0] if len(matches) == 1 else None
-    if token.startswith("MIG-"):
-        # A slice is not listed as a device of its own here; with one card it can only be that one.
-        return devices[0] if len(devices) == 1 else None
+    if token.startswith("MIG-") and len(token) > len("MIG-"):
+        return _slice(token, devices)
     return None
+
+
+def _slice(token: str, devices: tuple[Facts, ...]) -> Facts | None:
+    """Return the card of a slice, with the slice's memory in the place of its own."""
+    for device in devices:
+        for part in device.rows("slices") if device.has("slices") else ():
+            if not part.has("uuid"):
+                continue
+            shown = part.text("uuid")  # shortened for privacy
+            if shown.startswith(token) or token.startswith(shown):
+                names = ("memory_total_bytes", "memory_free_bytes")
+                # What is not known of the slice is not known: the card's value would be wrong.
+                memory = {n: part.integer(n) if part.has(n) else None for n in names}
+                return device.overlaid({**memory, "slice": shown})
+    # Where slices cannot be listed (in a container) the only card is the one that is meant.
+    alone = len(devices) == 1 and not devices[0].has("slices")
+    return devices[0] if alone else None

@@ -208,16 +208,18 @@ def judge_holders(facts: Facts, target: Target) -> Verdict:
     """Does another compute process use the card?"""
     others: list[str] = []
     silent = 0
-    for device in selected(facts, target):
+    devices = selected(facts, target)
+    for device in devices:
+        place = f"GPU {device.integer('index')}: " if len(devices) > 1 else ""
         for process in device.rows("processes"):
             if process.integer("pid") in target.own_pids:
                 continue
             compute = "compute" in process.text("kind")
             if not process.has("used_bytes"):
                 silent += 1
-                others.append(_holder(process))
+                others.append(place + _holder(process))
             elif compute and process.integer("used_bytes") > HOLDER_BYTES:
-                others.append(_holder(process))
+                others.append(place + _holder(process))
     if others:
         return warned(
             t("{who}", who=listed(others)),

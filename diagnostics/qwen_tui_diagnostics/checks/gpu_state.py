@@ -18,7 +18,7 @@ from qwen_tui_diagnostics.check import (
 from qwen_tui_diagnostics.checks.devices import name_of, selected
 from qwen_tui_diagnostics.checks.driver import bare_metal, several_cards
 from qwen_tui_diagnostics.checks.needs import needs_of
-from qwen_tui_diagnostics.checks.units import MIB, gib
+from qwen_tui_diagnostics.checks.units import MIB, gib, listed
 from qwen_tui_diagnostics.result import SkipReason, Status
 from qwen_tui_profiles.text import t
 
@@ -198,6 +198,9 @@ def _mig(device: Facts, target: Target) -> Verdict:
             return not_applicable(t("{name} cannot be partitioned", name=name_of(device)))
     if not device.flag("mig_enabled"):
         return ok(t("{name} is not partitioned", name=name_of(device)))
+    if device.has("slice"):
+        return ok(t("{name}: the slice {uuid} is used", name=name_of(device),
+                    uuid=device.text("slice")))  # fmt: skip
     return warned(
         t("{name} is partitioned (MIG)", name=name_of(device)),
         expected=t("the whole card, or a profile written for a slice"),
@@ -213,11 +216,11 @@ def _mig(device: Facts, target: Target) -> Verdict:
 def _mig_size(facts: Facts, target: Target) -> Verdict:
     verdict = _each(_mig)(facts, target)
     needs = needs_of(target, facts)
-    if verdict.status is not Status.WARN or needs is None:
+    if needs is None:
         return verdict
     for device in selected(facts, target):
-        # NVML's memory of a handle that a slice stands for is the slice's.
-        if device.flag("mig_enabled") and device.has("memory_total_bytes"):
+        # With a slice selected, its memory stands in the place of the card's.
+        if device.has("mig_enabled") and device.flag("mig_enabled") and device.has("slice"):
             size = device.integer("memory_total_bytes")
             if size < needs.gpu_floor_bytes:
                 return failed(
@@ -264,15 +267,30 @@ def _persistence(facts: Facts, target: Target) -> Verdict:
     )  # fmt: skip
 
 
+def _pairs(facts: Facts) -> list[tuple[int, int]]:
+    """Return the pairs of cards without peer access.
+
+    Raises:
+        MissingFact: the list has another shape.
+    """
+    whole = facts.at("gpu")
+    count = whole.length("p2p_without")
+    rows = [whole.integers(f"p2p_without.{number}") for number in range(count)]
+    return [(row[0], row[1]) for row in rows if len(row) == 2]
+
+
 def _p2p(facts: Facts, target: Target) -> Verdict:
-    if not facts.has("gpu.p2p"):
-        absence = facts.why_absent("gpu.p2p")
+    if not facts.has("gpu.p2p_without"):
+        absence = facts.why_absent("gpu.p2p_without")
         return skipped(absence.reason, t("NVML does not tell"))
-    if facts.flag("gpu.p2p"):
+    used = {device.integer("index") for device in selected(facts, target)}
+    apart = [pair for pair in _pairs(facts) if set(pair) <= used]
+    if not apart:
         return ok(t("the cards read each other's memory"))
     iommu = facts.has("topology.iommu") and facts.flag("topology.iommu")
     return warned(
-        t("the cards cannot read each other's memory"),
+        t("the cards cannot read each other's memory: {pairs}",
+          pairs=listed([f"{a} and {b}" for a, b in apart])),
         *((t("an IOMMU is active"),) if iommu else ()),
         expected=t("peer access"),
         consequence=t("traffic between cards goes through host memory; a hang is possible"),
@@ -337,7 +355,7 @@ STATE_CHECKS: tuple[Check, ...] = (
         wanted=with_gpu, applies=bare_metal, explained_by=_EXPLAINED,
     ),
     Check(
-        "gpu.p2p", t("access between cards"), _p2p, ("gpu", "topology"),
+        "gpu.p2p", t("access between cards"), _p2p, (*_GPU, "topology"),
         t("without peer access NCCL goes through host memory"),
         wanted=several_cards, explained_by=_EXPLAINED,
     ),

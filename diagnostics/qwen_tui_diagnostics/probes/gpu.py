@@ -56,6 +56,8 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
         device = reading.as_json()
         if reading.compute_capability is not None:
             device["compute_capability"] = list(reading.compute_capability)
+        if reading.mig_enabled:
+            device["slices"] = list(nvml.slices(reading.index))
         holders = nvml.processes(reading.index)
         if holders is not None:
             device["processes"] = [process_json(holder) for holder in holders]
@@ -68,11 +70,16 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
         devices.append(device)
     found.put("gpu.devices", devices)
     if len(readings) > 1:
-        pairs = [
-            nvml.p2p_read(a.index, b.index) for a in readings for b in readings if a.index < b.index
-        ]
-        if all(pair is not None for pair in pairs):
-            found.put("gpu.p2p", all(pairs))
+        pairs = {
+            (a.index, b.index): nvml.p2p_read(a.index, b.index)
+            for a in readings
+            for b in readings
+            if a.index < b.index
+        }
+        if all(reads is not None for reads in pairs.values()):
+            found.put("gpu.p2p_without", [list(pair) for pair, reads in pairs.items() if not reads])
+        else:
+            found.lack("gpu.p2p_without", SkipReason.UNSUPPORTED, "NVML does not tell")
     nvml.close()
 
 

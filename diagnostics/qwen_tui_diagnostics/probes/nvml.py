@@ -11,6 +11,7 @@ from a child process that can be killed (``python -m qwen_tui_diagnostics.probes
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from qwen_tui_diagnostics.probes.nvml_calls import (
     DeviceReader,
     WrappedCall,
     process_size,
+    short_uuid,
     text_of,
 )
 from qwen_tui_profiles.errors import ProbeError
@@ -182,6 +184,26 @@ class Nvml:
             for pid in kinds
         ]
         return tuple(sorted(holders, key=lambda p: (-(p.used_bytes or 0), p.pid)))
+
+    def slices(self, index: int) -> tuple[dict[str, Any], ...]:
+        """Return the MIG slices of a device: UUID and memory, as far as NVML tells."""
+        library = self._use()
+        call = WrappedCall(library)
+        found: list[dict[str, Any]] = []
+        card = call.value(lambda: library.nvmlDeviceGetHandleByIndex(index))
+        count = call.value(lambda: library.nvmlDeviceGetMaxMigDeviceCount(card))
+        for number in range(int(count or 0) if card is not None else 0):
+            handle = call.value(partial(library.nvmlDeviceGetMigDeviceHandleByIndex, card, number))
+            if handle is None:
+                continue  # numbers are not dense
+            uuid = call.value(partial(library.nvmlDeviceGetUUID, handle))
+            memory = call.value(partial(library.nvmlDeviceGetMemoryInfo, handle))
+            entry: dict[str, Any] = {} if uuid is None else {"uuid": short_uuid(uuid)}
+            if memory is not None and int(memory.total) > 0:
+                entry["memory_total_bytes"] = int(memory.total)
+                entry["memory_free_bytes"] = int(memory.free)
+            found.append(entry)
+        return tuple(found)
 
     def p2p_read(self, first: int, second: int) -> bool | None:
         """Tell whether one device can read another's memory; ``None`` when NVML does not tell."""

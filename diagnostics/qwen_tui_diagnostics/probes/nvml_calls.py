@@ -109,7 +109,7 @@ def _capability(value: Any) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _short_uuid(value: Any) -> str:
+def short_uuid(value: Any) -> str:
     uuid = text_of(value)
     kind, dash, rest = uuid.partition("-")
     return f"{kind}{dash}{rest[:_HEX_DIGITS_SHOWN]}" if dash else uuid[:_HEX_DIGITS_SHOWN]
@@ -162,7 +162,7 @@ LIVE: tuple[Row, ...] = (
 _LIMITS = ("nvmlDeviceGetPowerManagementLimitConstraints",)
 # What does not change while a server runs.
 DETAIL: tuple[Row, ...] = (
-    Row("uuid", ("nvmlDeviceGetUUID",), _short_uuid),
+    Row("uuid", ("nvmlDeviceGetUUID",), short_uuid),
     Row("bus_id", ("nvmlDeviceGetPciInfo",), _bus_id, part="busId"),
     Row("bar1_total_bytes", ("nvmlDeviceGetBAR1MemoryInfo",), int, part="bar1Total"),
     Row("power_default_w", ("nvmlDeviceGetPowerManagementDefaultLimit",), _watts),

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from support.doctor_machines import GIB, MIB, TARGET_27B, TARGET_FLASH, card, changed, workstation
 from support.doctor_rows.base import FAIL, OK, SKIP, TWO, UNIFIED, WARN, cards, env, gpu
 
 if TYPE_CHECKING:
     from support.doctor_rows.base import Row
+
+
+def _slice(uuid: str, size_gib: int) -> dict[str, Any]:
+    return {"UUID": uuid, "MemoryInfo": {"total": size_gib * GIB, "free": size_gib * GIB}}
+
+
+SLICED = cards(
+    card(),
+    card(MigMode=["1", "1"], UUID="GPU-99887766-1", MIG=[
+        None, _slice("MIG-aaaaaaaa-1111-2222", 10), _slice("MIG-bbbbbbbb-1111-2222", 70),
+    ]),
+)  # fmt: skip
+
+
+def masked(facts: dict[str, Any], mask: str) -> dict[str, Any]:
+    return changed(facts, env__set=env(CUDA_VISIBLE_DEVICES=mask)["env"]["set"])
+
 
 ROWS: list[Row] = [
     # --- which GPU ------------------------------------------------------------------------------
@@ -72,7 +89,14 @@ ROWS: list[Row] = [
     ("gpu.ecc", cards(card(EccMode=["0", "1"])), TARGET_27B, WARN, "next reboot"),
     ("gpu.mig", cards(card(MigMode=["0", "0"])), TARGET_27B, OK, "not partitioned"),
     ("gpu.mig", cards(card(MigMode=["1", "1"])), TARGET_27B, WARN, "partitioned (MIG)"),
-    ("gpu.mig", gpu(mig_enabled=True, memory_total_bytes=10 * GIB), TARGET_27B, FAIL, "slice"),
+    # Slices are chosen by UUID, on a machine with several cards too; their memory is what counts.
+    ("gpu.selected", masked(SLICED, "MIG-bbbbbbbb-1"), TARGET_27B, OK, "GPU 1"),
+    ("gpu.selected", masked(SLICED, "MIG-cccccccc-1"), TARGET_27B, FAIL, "names no device"),
+    ("gpu.mig", masked(SLICED, "MIG-bbbbbbbb-1"), TARGET_27B, OK, "slice MIG-bbbbbbbb"),
+    ("gpu.vram_total", masked(SLICED, "MIG-bbbbbbbb-1"), TARGET_27B, OK, "70.0 GiB"),
+    ("gpu.mig", masked(SLICED, "MIG-aaaaaaaa-1"), TARGET_27B, FAIL, "slice has 10.0 GiB"),
+    ("gpu.vram_total", masked(SLICED, "MIG-aaaaaaaa-1"), TARGET_27B, FAIL, "10.0 GiB"),
+    ("gpu.mig", masked(SLICED, "1"), TARGET_27B, WARN, "partitioned (MIG)"),
     ("gpu.compute_mode", workstation(), TARGET_27B, OK, "default"),
     ("gpu.compute_mode", gpu(compute_mode=3), TARGET_27B, WARN, "exclusive"),
     ("gpu.compute_mode", gpu(compute_mode=2), TARGET_27B, FAIL, "prohibited"),
@@ -80,7 +104,10 @@ ROWS: list[Row] = [
     ("gpu.persistence", gpu(persistence=False), TARGET_27B, WARN, "off"),
     ("gpu.persistence", gpu(persistence=False, display_active=True), TARGET_27B, OK, "display"),
     ("gpu.p2p", cards(card(P2P=0), card(P2P=0)), TWO, OK, "each other"),
-    ("gpu.p2p", cards(card(P2P=5), card(P2P=5)), TWO, WARN, "cannot read"),
+    ("gpu.p2p", cards(card(P2P=5), card(P2P=5)), TWO, WARN, "memory: 0 and 1"),
+    # Only the cards that the launch uses matter.
+    ("gpu.p2p", changed(cards(card(), card(), card()), gpu__p2p_without=[[0, 2], [1, 2]]), TWO, OK,
+     "each other"),
     # --- unified memory (vllm#48140, #56824) --------------------------------------------------
     ("gpu.vram_free", changed(UNIFIED, gpu__host_free_bytes=115 * GIB),
      replace(TARGET_27B, argv=("--mem-fraction-static", "0.85")), OK, "115.0 GiB free"),
