@@ -195,7 +195,9 @@ def _unknown(check: Check, path: str, absence: Absence, *, required: bool) -> Ve
             "could not be read: {fact} ({reason}{detail})",
             fact=path,
             reason=absence.reason.value,
-            detail=f": {absence.detail}" if absence.detail else "",
+            detail=f": {absence.detail}"
+            if absence.detail not in {"", absence.reason.value}
+            else "",
         )
     if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED}:
         return Verdict(Status.SKIP, observed, reason=absence.reason)

@@ -55,7 +55,7 @@ def selected(facts: Facts, target: Target) -> tuple[Facts, ...]:
     Raises:
         MissingFact: none is visible (``gpu.selected`` says why).
     """
-    visible = select(facts).visible[: target.tensor_parallel]
+    visible = tuple(map(_as_cuda_sees, select(facts).visible[: target.tensor_parallel]))
     if not visible:
         raise MissingFact(
             "gpu.devices", Absence(SkipReason.UNSUPPORTED, "no GPU is visible to the launch")
@@ -86,6 +86,20 @@ def _named(token: str, devices: tuple[Facts, ...]) -> Facts | None:
     return None
 
 
+def _as_cuda_sees(device: Facts) -> Facts:
+    """Return a partitioned card that is named as a whole: CUDA takes its first slice."""
+    if not device.has("slices") or device.has("slice"):
+        return device
+    parts = device.rows("slices")
+    return device.overlaid(_memory(parts[0] if parts else None))
+
+
+def _memory(part: Facts | None) -> dict[str, int | None]:
+    """Return the memory of a slice; what is not known of it is not known of the card either."""
+    names = ("memory_total_bytes", "memory_free_bytes")
+    return {n: part.integer(n) if part is not None and part.has(n) else None for n in names}
+
+
 def _slice(token: str, devices: tuple[Facts, ...]) -> Facts | None:
     """Return the card of a slice, with the slice's memory in the place of its own."""
     for device in devices:
@@ -94,10 +108,7 @@ def _slice(token: str, devices: tuple[Facts, ...]) -> Facts | None:
                 continue
             shown = part.text("uuid")  # shortened for privacy
             if shown.startswith(token) or token.startswith(shown):
-                names = ("memory_total_bytes", "memory_free_bytes")
-                # What is not known of the slice is not known: the card's value would be wrong.
-                memory = {n: part.integer(n) if part.has(n) else None for n in names}
-                return device.overlaid({**memory, "slice": shown})
+                return device.overlaid({**_memory(part), "slice": shown})
     # Where slices cannot be listed (in a container) the only card is the one that is meant.
     alone = len(devices) == 1 and not devices[0].has("slices")
     return devices[0] if alone else None

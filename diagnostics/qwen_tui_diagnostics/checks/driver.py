@@ -219,18 +219,29 @@ def _xid(facts: Facts, target: Target) -> Verdict:
 
 def _nodes(facts: Facts, target: Target) -> Verdict:
     rows = {row.text("name"): row.flag("openable") for row in facts.rows("driver.nodes")}
-    if facts.flag("system.wsl"):
+    wsl = facts.flag("system.wsl")
+    if wsl:
         wanted = ["dxg"]
     else:
         wanted = ["nvidiactl", "nvidia-uvm"]
         if not any(name.startswith("nvidia") and name[6:].isdecimal() for name in rows):
             wanted.append("nvidia0")
     missing = [name for name in wanted if name not in rows]
-    closed = sorted(name for name, openable in rows.items() if not openable and name != "dxg")
+    closed = sorted(
+        name for name, openable in rows.items() if not openable and (name == "dxg") is wsl
+    )
     if not missing and not closed:
         return ok(t("device nodes are there and can be opened"))
     problems = [f"/dev/{name} is missing" for name in missing]
     problems += [f"/dev/{name} cannot be opened" for name in closed]
+    if wsl:
+        return failed(
+            t("{problems}", problems=listed(problems)),
+            expected=t("/dev/dxg can be opened"),
+            consequence=t("CUDA finds no GPU in WSL"),
+            remedy=fix(t("update WSL and the Windows driver; install no Linux driver"),
+                       "wsl.exe --update", "wsl.exe --shutdown"),
+        )  # fmt: skip
     container = facts.flag("system.container")
     commands = ("docker run --gpus all …",) if container else ("sudo nvidia-modprobe -u -c=0",)
     return failed(

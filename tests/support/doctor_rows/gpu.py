@@ -97,6 +97,7 @@ ROWS: list[Row] = [
     ("gpu.mig", masked(SLICED, "MIG-aaaaaaaa-1"), TARGET_27B, FAIL, "slice has 10.0 GiB"),
     ("gpu.vram_total", masked(SLICED, "MIG-aaaaaaaa-1"), TARGET_27B, FAIL, "10.0 GiB"),
     ("gpu.mig", masked(SLICED, "1"), TARGET_27B, WARN, "partitioned (MIG)"),
+    ("gpu.vram_total", masked(SLICED, "1"), TARGET_27B, FAIL, "10.0 GiB"),
     ("gpu.compute_mode", workstation(), TARGET_27B, OK, "default"),
     ("gpu.compute_mode", gpu(compute_mode=3), TARGET_27B, WARN, "exclusive"),
     ("gpu.compute_mode", gpu(compute_mode=2), TARGET_27B, FAIL, "prohibited"),
