@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.checkpoint.headers import BESIDE
@@ -47,7 +47,9 @@ class Index:
     missing: tuple[str, ...] = ()
     """Files that the index names and that are not there."""
     broken: bool = False
-    moved: tuple[str, ...] = field(default=())
+    lost: tuple[str, ...] = ()
+    """Keys of the index that no readable file holds."""
+    moved: tuple[str, ...] = ()
     """Files named with a folder part."""
 
 
@@ -160,6 +162,7 @@ def check_index(
         if index.total_size:
             _say_total(index.total_size, sum(_data_bytes(s) for s in shards.values()), found)
         return Reach.FULL
+    index.lost = tuple(key for key in index.weight_map if key not in holders.last)
     unread = {name for name in index.loaded if shards[name].header is None}
     _check_map(index, index.weight_map, holders, unread, found)
     _check_copies(index.weight_map, holders, shards, found)

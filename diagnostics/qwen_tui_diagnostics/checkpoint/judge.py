@@ -33,7 +33,6 @@ from qwen_tui_diagnostics.checkpoint.small_files import check_small_files
 from qwen_tui_diagnostics.checkpoint.stock import Stock, take_stock
 from qwen_tui_diagnostics.checkpoint.unindexed import check_unindexed, check_unknown_modules
 from qwen_tui_diagnostics.checkpoint.values import ValueReader
-from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -116,14 +115,9 @@ def _verify(
     stock = take_stock(order, shards)
     readable = all(shard.header is not None for shard in shards.values())
     complex_ = any(shard.too_complex for shard in shards.values())
-    # Names are known in full as soon as every header is: a cut file hides none.
-    whole = (
-        readable
-        and not index.missing
-        and not index.moved
-        and not found.has("N01", "N03", "N09")
-        and not found.has("F09", severity=Severity.ERROR)
-    )
+    # A cut file hides no names, and the index tells what a file that is not here would hold.
+    whole = (readable or index.weight_map is not None) and not found.has("N01", "N09")
+    stock.claim(index.lost)
     configs = read_configs(source, found)
     selection = select_method(configs, assumed, quantization=quantization)
     judgement = Judgement(source, found, index, shards, stock, assumed)
@@ -194,13 +188,12 @@ def _judge_tensors(
                 "needs": since,
             },
         )
-    lost = check_unindexed(j, dims, known=True)
-    whole = whole and not lost
+    check_unindexed(j, dims, known=True)
     model = check_model(j.stock, dims, configs, j.found, j.assumed, whole=whole)
     if row.flash:
         check_table(j.stock, dims, j.found, whole=whole)
     check_unknown_modules(j)
-    reach = Reach.FULL if whole and model.usable else Reach.PARTIAL
+    reach = Reach.FULL if whole and model.usable and not j.stock.claimed else Reach.PARTIAL
     if j.found.errors("FN"):
         reach = Reach.PARTIAL
     if dims.layers is None or not dims.kinds or dims.hidden is None:

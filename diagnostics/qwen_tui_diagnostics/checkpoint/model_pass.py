@@ -119,12 +119,14 @@ def _check_prefixes(
 
 
 def _check_fused_names(stock: Stock, found: Findings) -> None:
+    fused = (".in_proj_qkvz", ".in_proj_ba")
     names = [
         stored.key
         for module, parts in stock.modules.items()
-        if module.endswith((".in_proj_qkvz", ".in_proj_ba"))
+        if module.endswith(fused)
         for stored in parts.values()
     ]
+    names += [module for module in sorted(stock.claimed) if module.endswith(fused)]
     if names:
         found.add("M08", evidence=names[0], tensors=names, count=len(names))
 
@@ -132,7 +134,7 @@ def _check_fused_names(stock: Stock, found: Findings) -> None:
 def _layers_stored(stock: Stock) -> dict[int, set[str]]:
     """Return the kinds of layer that the tensors of each layer number belong to."""
     layers: dict[int, set[str]] = {}
-    for module in (*stock.modules, *stock.experts):
+    for module in (*stock.modules, *stock.experts, *stock.claimed):
         if not module.startswith("layers."):
             continue
         number, _, rest = module[7:].partition(".")

@@ -24,7 +24,7 @@ def check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> Non
     head = stock.modules.get("lm_head")
     if head:
         key = next(iter(head.values())).key
-        if dims.tied and "embed_tokens" not in stock.modules and whole:
+        if dims.tied and whole and not {"embed_tokens"} & (stock.modules.keys() | stock.claimed):
             found.add("M06", evidence=f"tie_word_embeddings true, {key} stored, no embedding")
         elif dims.tied_surely:
             found.add(
@@ -34,7 +34,7 @@ def check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> Non
                 consequence=t("The stored head is ignored; the embedding serves as head."),
                 tensors=[key],
             )
-    elif not dims.tied and whole:
+    elif not dims.tied and whole and "lm_head" not in stock.claimed:
         found.add("M06", evidence="tie_word_embeddings false, no lm_head stored")
 
 
@@ -79,7 +79,7 @@ def check_vision(
     if dims.vision is None or not whole:
         return
     needs = result.tower
-    any_stored = any(module.startswith("visual.") for module in stock.modules)
+    any_stored = any(m.startswith("visual.") for m in (*stock.modules, *stock.claimed))
     missing = [need for need in needs if not is_stored(stock, need)]
     if any_stored and not missing:
         return

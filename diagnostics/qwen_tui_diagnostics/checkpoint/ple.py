@@ -48,7 +48,7 @@ def check_table(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> No
             )
             return
     for order, layer in enumerate(sorted(set(wanted))):
-        _check_layer(layer, order, shards.get(layer, {}), text, found, whole=whole)
+        _check_layer(layer, order, shards.get(layer, {}), text, found, stock.claimed, whole=whole)
 
 
 def _check_layer(
@@ -57,12 +57,15 @@ def _check_layer(
     shards: Mapping[int, Stored],
     text: Mapping[str, Any],
     found: Findings,
+    claimed: set[str],
     *,
     whole: bool,
 ) -> None:
     parts = _number(text, "split_ngram_parts", 1 << 16)
     if parts is None:
         return
+    table = f"layers.{layer}.ple.ple_embedding.ngram_embedding."
+    whole = whole and not any(module.startswith(table) for module in claimed)
     absent = [number for number in range(parts) if number not in shards]
     beyond = [number for number in shards if number >= parts]
     if (absent and whole) or beyond:

@@ -20,6 +20,8 @@ _COMPANIONS = frozenset({"weight_scale", "weight_scale_2", "weight_scale_inv", "
 
 def is_stored(stock: Stock, need: Need | Experts) -> bool:
     """Whether a needed tensor is there, in any storage form."""
+    if need.module in stock.claimed:
+        return True
     if isinstance(need, Experts):
         return need.module in stock.experts or any(
             suffix.startswith(("gate_up_proj", "down_proj"))
@@ -43,7 +45,7 @@ def missing_experts(stock: Stock, needs: Iterable[Experts]) -> list[Need | Exper
     missing: list[Need | Experts] = []
     for need in needs:
         parts = stock.experts.get(need.module)
-        if parts is None:
+        if parts is None or need.module in stock.claimed:
             continue
         for projection in ("gate_proj", "up_proj", "down_proj"):
             suffixes = parts.get(projection, {})

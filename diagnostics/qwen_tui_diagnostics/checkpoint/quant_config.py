@@ -155,7 +155,7 @@ def _check_kv(c: QuantContext) -> None:
     for config in (c.selection.config, c.configs.hf_quant):
         if config is not None and _kv_words(flat_or_nested(config)) == "FP8":
             declared = True
-    if declared and not scales and c.whole:
+    if declared and not scales and c.whole and not c.stock.claimed:
         c.found.add("Q19", evidence="KV cache FP8 declared, no k_scale or v_scale stored")
     elif scales and not declared:
         c.found.add(

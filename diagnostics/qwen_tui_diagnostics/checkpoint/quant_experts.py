@@ -105,8 +105,10 @@ def _check_projection(
                   stored=form.value),
         )  # fmt: skip
         return
-    check_tensors(name, sample, scheme, rows, columns, bundles, draft=draft, whole=c.whole,
-                  count=count)  # fmt: skip
+    whole = c.whole and need.module not in c.stock.claimed
+    check_tensors(
+        name, sample, scheme, rows, columns, bundles, draft=draft, whole=whole, count=count
+    )
     _check_alike(c, need, projection, suffixes, scheme, bundles, draft=draft)
 
 
@@ -137,7 +139,7 @@ def _check_alike(
                       number=number, suffix=suffix, dtype=dtype, shape=str(list(shape)),
                       usual=f"{usual[0]} {list(usual[1])}"),
             )  # fmt: skip
-        if suffix == main or not c.whole:
+        if suffix == main or not c.whole or need.module in c.stock.claimed:
             continue
         lacking = sorted(have - {n for numbers in kinds.values() for n in numbers})
         if lacking:

@@ -59,6 +59,8 @@ def _check_orphans(c: QuantContext, bundles: Bundles) -> None:
         if "weight" in parts or not COMPANIONS & parts.keys() or "ngram_embedding" in name:
             # The n-gram table's scale stands beside its shards.
             continue
+        if name in c.stock.claimed:
+            continue
         if any(main in parts for main in MAIN_SUFFIXES) or name in c.model.linear:
             # A needed matrix without its weight is missing, and reported so.
             continue

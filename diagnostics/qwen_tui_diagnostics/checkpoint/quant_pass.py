@@ -50,6 +50,7 @@ _CAST = t(
     "FP8 weights are cast without their scale: the server starts, answers HTTP 200 and the output "
     "is garbage."
 )
+_PLAIN = frozenset({"BF16", "F16", "F32", "F64", "I64", "BOOL"})
 _OTHER = t(
     "The engine builds the declared form: the stored tensors do not fit it, and it stops or the "
     "output is garbage."
@@ -62,6 +63,11 @@ def check_quantization(c: QuantContext) -> Reach:
         return Reach.NONE
     method = c.selection.method
     bundles = Bundles(c.found, speculative=c.assumed.speculative)
+    if method is None and not c.selection.bitsandbytes and _all_plain(c):
+        _say_plain_leftovers(c, bundles)
+        check_odd(c, bundles)
+        bundles.report()
+        return _reach(c)
     _check_never_quantized(c, bundles)
     seen = [_look(c, module, method) for module in _modules(c)]
     if c.selection.bitsandbytes:
@@ -84,7 +90,24 @@ def check_quantization(c: QuantContext) -> Reach:
     if method is not None:
         say_unused_entries(c, method, used, bundles)
     bundles.report()
-    return Reach.FULL if c.whole and c.values.usable else Reach.PARTIAL
+    return _reach(c)
+
+
+def _reach(c: QuantContext) -> Reach:
+    full = c.whole and c.values.usable and not c.stock.claimed
+    return Reach.FULL if full else Reach.PARTIAL
+
+
+def _all_plain(c: QuantContext) -> bool:
+    """Whether no tensor has a dtype that quantized weights are stored in."""
+    return all(_PLAIN.issuperset(kinds) for kinds in c.stock.inventory.dtypes.values())
+
+
+def _say_plain_leftovers(c: QuantContext, bundles: Bundles) -> None:
+    for name in c.model.linear:
+        parts = c.stock.modules.get(name)
+        if parts is not None and len(parts) > 1:
+            _say_leftover(name, parts, bundles)
 
 
 def _modules(c: QuantContext) -> list[Module]:
@@ -270,7 +293,16 @@ def _judge_quantized(c: QuantContext, item: Seen, bundles: Bundles) -> None:
                       stored=form.value),
             )  # fmt: skip
             continue
-        check_tensors(name, parts, scheme, rows, columns, bundles, draft=module.mtp, whole=c.whole)
+        check_tensors(
+            name,
+            parts,
+            scheme,
+            rows,
+            columns,
+            bundles,
+            draft=module.mtp,
+            whole=c.whole and name not in c.stock.claimed,
+        )
     check_kernels(module, scheme, item.shapes, bundles)
     check_scalars(module, item.parts, item.shapes, c.values, bundles)
 
@@ -288,10 +320,14 @@ def _odd_dtype(parts: Mapping[str, Stored], form: Form) -> bool:
 def _say_leftovers(item: Seen, bundles: Bundles) -> None:
     """Scales beside an unquantized weight."""
     for name, parts in zip(item.module.stored, item.parts, strict=True):
-        extra = [suffix for suffix in parts if suffix in COMPANIONS]
-        if extra:
-            bundles.add(
-                "Q07", extra[0], modules=[name], keys=[parts[s].key for s in extra],
-                files=[parts[extra[0]].file],
-                why=t("{suffix} beside an unquantized weight", suffix=extra[0]),
-            )  # fmt: skip
+        _say_leftover(name, parts, bundles)
+
+
+def _say_leftover(name: str, parts: Mapping[str, Stored], bundles: Bundles) -> None:
+    extra = [suffix for suffix in parts if suffix in COMPANIONS]
+    if extra:
+        bundles.add(
+            "Q07", extra[0], modules=[name], keys=[parts[s].key for s in extra],
+            files=[parts[extra[0]].file],
+            why=t("{suffix} beside an unquantized weight", suffix=extra[0]),
+        )  # fmt: skip

@@ -47,7 +47,19 @@ class Stock:
     """The same → the container as it is written in the keys."""
     prefixes: dict[str, list[str]] = field(default_factory=dict)
     """Prefix of text tensors → keys with it (examples and number)."""
+    claimed: set[str] = field(default_factory=set)
+    """Canonical modules that the index promises in files that could not be read or are not here.
+
+    They are neither stored nor missing: the file is what is wrong, and it was reported.
+    """
     inventory: Inventory = field(default_factory=Inventory)
+
+    def claim(self, keys: Iterable[str]) -> None:
+        """Note keys that are known by name only."""
+        for key in keys:
+            rest = canonical(key)[1]
+            head, inside, _ = rest.partition(".experts.")
+            self.claimed.add(f"{head}.experts" if inside else rest.rpartition(".")[0])
 
     def tensor(self, module: str, suffix: str) -> Stored | None:
         """Return one tensor by its canonical name."""
@@ -61,14 +73,16 @@ class Stock:
 
 def canonical(key: str) -> tuple[str, str]:
     """Return the prefix and the canonical rest of a key or module name."""
-    for prefix in PREFIXES:
-        if key.startswith(prefix):
-            rest = key[len(prefix) :]
-            if rest.startswith(("visual.", "mtp.")):
-                return "", rest
-            return prefix, rest
-    if key.startswith("language_model.lm_head."):
-        return "language_model.", key.removeprefix("language_model.")
+    if key.startswith("model.language_model."):
+        return PREFIXES[0], key[21:]
+    if key.startswith("model."):
+        rest = key[6:]
+        return ("", rest) if rest.startswith(("visual.", "mtp.")) else (PREFIXES[2], rest)
+    if key.startswith("language_model."):
+        if key.startswith("model.", 15):
+            return PREFIXES[1], key[21:]
+        if key.startswith("lm_head.", 15):
+            return "language_model.", key[15:]
     return "", key
 
 
@@ -163,36 +177,36 @@ def _take_experts(stock: Stock, raw: str, kinds: dict[str, _Kinds], tally: _Tall
             tally.add(part, kind[0], size * len(found), len(found))
 
 
+_TEXT_PARTS = frozenset({"target", "embed", "ple"})
 _ALL = ("target", "mtp", "vision", "lm_head", "embed", "ple")
 _PARTS = (*_ALL, "other")
 
 
 def _take(stock: Stock, stored: Stored) -> str:
     prefix, rest = canonical(stored.key)
-    head, dot, tail = rest.partition(".weight.")
-    if dot:
+    module, _, suffix = rest.rpartition(".")
+    if ".weight." in rest:
         # bitsandbytes keeps its tables below the weight: `weight.absmax`.
-        module, suffix = head, "weight." + tail
+        module, _, tail = rest.partition(".weight.")
+        suffix = "weight." + tail
+    parts = stock.modules.get(module)
+    if parts is None:
+        stock.modules[module] = {suffix: stored}
     else:
-        module, _, suffix = rest.rpartition(".")
-    stock.modules.setdefault(module, {})[suffix] = stored
+        parts[suffix] = stored
     part = _part(rest)
-    if part in {"target", "embed", "ple"}:
+    if part in _TEXT_PARTS:
         stock.prefixes.setdefault(prefix, []).append(stored.key)
     return part
 
 
+_PART_OF = {
+    "layers": "target", "norm": "target", "hyper_connection_mixer": "target", "mtp": "mtp",
+    "visual": "vision", "lm_head": "lm_head", "embed_tokens": "embed",
+}  # fmt: skip
+
+
 def _part(rest: str) -> str:
-    if rest.startswith("layers."):
-        return "ple" if "ngram_embedding" in rest else "target"
-    if rest.startswith("mtp."):
-        return "mtp"
-    if rest.startswith("visual."):
-        return "vision"
-    if rest.startswith("lm_head."):
-        return "lm_head"
-    if rest.startswith("embed_tokens."):
-        return "embed"
-    if rest.startswith(("norm.", "hyper_connection_mixer.")):
-        return "target"
-    return "other"
+    if "ngram_embedding" in rest:
+        return "ple"
+    return _PART_OF.get(rest[: rest.find(".")], "other")

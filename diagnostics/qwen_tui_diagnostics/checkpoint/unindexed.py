@@ -25,14 +25,14 @@ _KNOWN = re.compile(
 )
 
 
-def check_unindexed(j: Judgement, dims: Dims, *, known: bool) -> bool:
-    """Report files that the engine drops; True when the model needs what they hold."""
+def check_unindexed(j: Judgement, dims: Dims, *, known: bool) -> None:
+    """Report files that the engine drops; what they hold is then not reported as missing."""
     if j.index.weight_map is None:
-        return False
+        return
     names = [name for name in j.index.skipped if not BESIDE.match(name)]
     # With no file of the index here, the others are another sharding (reported so).
     if not names or not j.index.loaded:
-        return False
+        return
     shards = read_shards(j.source, names, Findings(j.assumed.engine))
     held: dict[str, str] = {}
     for name, shard in shards.items():
@@ -67,7 +67,7 @@ def check_unindexed(j: Judgement, dims: Dims, *, known: bool) -> bool:
         count=len(names),
         files=names,
     )
-    return bool(needed or draft)
+    j.stock.claim(alone)
 
 
 def check_unknown_modules(j: Judgement) -> None:
