@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.history import History
+from qwen_tui.services.machine import machine_print, model_print
 from qwen_tui.services.plan_sources import demo_flags
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.plan.calibrate import BootRecord, calibrate, record_boot
+from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
 from qwen_tui_profiles.plan.predict_sglang import arithmetic
 from qwen_tui_profiles.profile import EngineKind
 
@@ -20,30 +22,27 @@ if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
     from qwen_tui_profiles.plan.calibrate import Calibration
     from qwen_tui_profiles.plan.request import PlanRequest
+    from qwen_tui_profiles.profile import EngineProfile
 
 __all__ = ["learned"]
 
 _ROWS = 60
-_SAME = ("engine", "model", "machine")
-"""Fingerprints that must agree; flags may differ, since the arithmetic knows them."""
 
 
-def learned(profile: str, request: PlanRequest, paths: Paths) -> Calibration | None:
-    """Return the calibration from earlier boots of a profile's engine and model on this machine.
+def learned(profile: EngineProfile, request: PlanRequest, paths: Paths) -> Calibration | None:
+    """Return the calibration from earlier boots of the same engine and model on this machine.
 
-    None without a boot that says what it got, and for engines without a calibration.
+    Flags may differ, since the arithmetic knows them; so may the profile. None without a boot that
+    says what it got, and for engines without a calibration.
     """
     if request.engine is not EngineKind.SGLANG:
         return None
-    rows = History(paths.state / "history.sqlite3").boots(limit=_ROWS)
-    newest = next((row for row in rows if row.profile == profile and row.kv_tokens), None)
-    if newest is None:
-        return None
-    wanted = [newest.prints.get(name) for name in _SAME]
+    version = request.engine_version or NEWEST_CHECKED
+    wanted = (profile.engine.value, version, model_print(asdict(profile.model)), machine_print())
     records = [
         record
-        for row in reversed(rows)
-        if [row.prints.get(name) for name in _SAME] == wanted
+        for row in reversed(History(paths.state / "history.sqlite3").boots(limit=_ROWS))
+        if (row.engine, row.engine_version, row.prints["model"], row.prints["machine"]) == wanted
         and (record := _record(row, request)) is not None
     ]
     return calibrate(records)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.records import RunRecord
 
-__all__ = ["fingerprints"]
+__all__ = ["fingerprints", "machine_print", "model_print"]
 
 # Where a server listens and what it is called says nothing about how it boots.
 _NOT_THE_POINT = frozenset({"--host", "--port", "--served-model-name", "--api-key"})
@@ -24,14 +24,24 @@ _NOT_THE_POINT = frozenset({"--host", "--port", "--served-model-name", "--api-ke
 
 def fingerprints(record: RunRecord) -> Mapping[str, str]:
     """Return the fingerprints of a run, by ``engine``, ``model``, ``flags`` and ``machine``."""
-    model = record.snapshot.get("model") or {}
-    path = model.get("path") if isinstance(model, dict) else None
+    model = record.snapshot.get("model")
     return {
         "engine": _digest([record.engine, record.engine_version, record.interpreter]),
-        "model": _digest([model, _config_digest(path)]),
+        "model": model_print(model if isinstance(model, dict) else {}),
         "flags": _digest(sorted(_flags(record.asked))),
-        "machine": _digest(_machine()),
+        "machine": machine_print(),
     }
+
+
+def model_print(model: Mapping[str, object]) -> str:
+    """Return the fingerprint of a profile's model: what it names, and its config.json."""
+    path = model.get("path")
+    return _digest([dict(model), _config_digest(path if isinstance(path, str) else None)])
+
+
+def machine_print() -> str:
+    """Return the fingerprint of this machine."""
+    return _digest(_machine())
 
 
 def _flags(asked: tuple[str, ...]) -> list[str]:

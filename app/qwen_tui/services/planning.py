@@ -75,8 +75,8 @@ def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths)
     """
     options, env = _unwrapped(options)
     request, assumed = _collect(options, profile, paths, env)
-    if profile is not None:
-        request = replace(request, calibration=learned(profile.name, request, paths))
+    if profile is not None and _is_own_model(options, request):
+        request = replace(request, calibration=learned(profile, request, paths))
     plan = predict(request)
     return replace(
         plan,
@@ -85,6 +85,12 @@ def make_plan(options: PlanOptions, profile: EngineProfile | None, paths: Paths)
         live_free_gib=request.live_free_gib,
         engine=EngineKind.DEMO.value if _simulated(profile) else plan.engine,
     )
+
+
+def _is_own_model(options: PlanOptions, request: PlanRequest) -> bool:
+    """Whether the plan is for the profile's own checkpoint, which its boots say something about."""
+    named = read_sglang(options.args) if request.engine is EngineKind.SGLANG else None
+    return options.model is None and (named is None or named.model_path is None)
 
 
 def refusal_of(plan: Plan) -> Finding | None:
