@@ -244,6 +244,31 @@ def test_kernel_messages() -> None:
     assert driver.parse_xids("") == {"count": 0, "codes": [], "lost": False}
 
 
+@pytest.mark.parametrize(
+    ("log", "from_s"),
+    [
+        ("[    0.000000] Linux version 6.18\n[   12.5] NVRM: loading\n", 0.0),
+        ("[90000.125000] usb 1-1: new device\n", 90000.125),  # the ring has turned
+        ("", None),
+        ("kernel log without times\n", None),
+    ],
+)
+def test_a_kernel_log_says_how_far_back_it_reaches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, from_s: float | None
+) -> None:
+    (tmp_path / "root/sys/module/nvidia").mkdir(parents=True)
+    tool = tmp_path / "bin/dmesg"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\nprintf '%s' '{log}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    found = run(driver, tmp_path / "root")
+    if from_s is None:
+        assert "driver.xid" in found.absent
+    else:
+        assert found.values["driver"]["xid"]["from_s"] == from_s
+
+
 @given(st.text())
 def test_kernel_messages_never_raise(text: str) -> None:
     assert driver.parse_xids(text)["count"] >= 0

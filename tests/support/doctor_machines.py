@@ -179,7 +179,7 @@ def workstation(target: Target = TARGET_27B) -> dict[str, Any]:
                 {"name": "nvidia0", "openable": True},
             ],
             "secure_boot": False,
-            "xid": {"count": 0, "codes": [], "lost": False},
+            "xid": {"count": 0, "codes": [], "lost": False, "from_s": 0.0},
         },
         "rings": {
             "depth": 512, "errno": 0, "sysctl": 0, "aio_used": 0, "aio_limit": 65536,

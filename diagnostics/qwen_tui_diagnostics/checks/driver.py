@@ -178,11 +178,21 @@ def _secure_boot(facts: Facts, target: Target) -> Verdict:
     return ok(t("Secure Boot is on, the module is loaded") if on else t("Secure Boot is off"))
 
 
+LOG_BEGINS_S = 60.0
+"""A kernel log whose first line is younger than this holds the whole boot."""
+
+
 def _xid(facts: Facts, target: Target) -> Verdict:
     count = facts.integer("driver.xid.count")
     lost = facts.flag("driver.xid.lost")
     if not count and not lost:
-        return ok(t("no GPU error in the kernel log since boot"))
+        begins_s = facts.number("driver.xid.from_s")
+        if begins_s < LOG_BEGINS_S:
+            return ok(t("no GPU error in the kernel log since boot"))
+        return ok(
+            t("no GPU error in the kernel log, which has lost the first {hours} h since boot",
+              hours=f"{begins_s / 3600:,.1f}")
+        )  # fmt: skip
     codes = facts.integers("driver.xid.codes")
     last = facts.text("driver.xid.last") if facts.has("driver.xid.last") else ""
     shown = t("{count} GPU errors since boot (Xid {codes})", count=count,

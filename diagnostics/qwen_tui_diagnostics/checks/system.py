@@ -12,6 +12,7 @@ from qwen_tui_diagnostics.check import (
     fix,
     not_applicable,
     ok,
+    skipped,
     warned,
     with_gpu,
 )
@@ -19,6 +20,7 @@ from qwen_tui_diagnostics.checks.limits import LIMIT_CHECKS
 from qwen_tui_diagnostics.checks.needs import install_commands
 from qwen_tui_diagnostics.checks.tables import SGLANG_PYTHON, VLLM_PYTHON, engine_row
 from qwen_tui_diagnostics.checks.units import dotted, listed
+from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -220,7 +222,10 @@ def _clock(facts: Facts, target: Target) -> Verdict:
                 remedy=remedy,
             )
         return ok(t("within {seconds} s of the Hub's clock", seconds=abs(off)))
-    return ok(t("the year is plausible; not compared with another clock"))
+    return skipped(
+        SkipReason.DISABLED,
+        t("the year is plausible; compared with the Hub's clock only where the Hub is asked"),
+    )
 
 
 def _terminal(facts: Facts, target: Target) -> Verdict:

@@ -34,6 +34,7 @@ _SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
 _LOST = re.compile(r"GPU (?:has fallen off the bus|is lost)")
 _INIT_FAILED = re.compile(r"NVRM: .*(RmInitAdapter failed[^\n]*)")
+_STAMP = re.compile(r"^\[\s*(\d+\.\d+)\]", re.MULTILINE)
 KERNEL_LOG_LIMIT_S = 4.0
 
 
@@ -187,6 +188,12 @@ def _kernel_log(context: Context, found: Gathered) -> None:
         found.lack("driver.xid", SkipReason.NOT_PERMITTED, "the kernel log needs root here")
         return
     text = done.stdout.decode("utf-8", "replace")
+    stamps = _STAMP.findall(text)
+    if not stamps:
+        found.lack("driver.xid", SkipReason.UNSUPPORTED, "the kernel log has no dated line")
+        return
     relevant = "\n".join(line for line in text.splitlines() if "NVRM" in line or "nvidia" in line)
     found.raw["dmesg-nvidia.txt"] = relevant
     found.put("driver.xid", parse_xids(relevant + "\n"))
+    # The log is a ring: what is older than its first line is gone.
+    found.put("driver.xid.from_s", float(stamps[0]))
