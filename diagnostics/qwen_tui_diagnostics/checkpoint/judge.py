@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.checkpoint.architecture import read_dims
 from qwen_tui_diagnostics.checkpoint.collect import Findings
 from qwen_tui_diagnostics.checkpoint.configs import read_configs
-from qwen_tui_diagnostics.checkpoint.content import check_records
 from qwen_tui_diagnostics.checkpoint.declared.select import select_method
 from qwen_tui_diagnostics.checkpoint.headers import (
     check_leftovers,
@@ -19,9 +18,9 @@ from qwen_tui_diagnostics.checkpoint.headers import (
 )
 from qwen_tui_diagnostics.checkpoint.index import check_index, load_order, read_index
 from qwen_tui_diagnostics.checkpoint.model_pass import check_model
-from qwen_tui_diagnostics.checkpoint.ple import check_table
 from qwen_tui_diagnostics.checkpoint.quant_context import QuantContext
 from qwen_tui_diagnostics.checkpoint.quant_pass import check_quantization
+from qwen_tui_diagnostics.checkpoint.recorded import check_records
 from qwen_tui_diagnostics.checkpoint.report import (
     Assumed,
     Inventory,
@@ -191,6 +190,8 @@ def _judge_tensors(
     check_unindexed(j, dims, known=True)
     model = check_model(j.stock, dims, configs, j.found, j.assumed, whole=whole)
     if row.flash:
+        from qwen_tui_diagnostics.checkpoint.ple import check_table
+
         check_table(j.stock, dims, j.found, whole=whole)
     check_unknown_modules(j)
     reach = Reach.FULL if whole and model.usable and not j.stock.claimed else Reach.PARTIAL

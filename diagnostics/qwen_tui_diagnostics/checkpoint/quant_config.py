@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.checkpoint.architecture import section
-from qwen_tui_diagnostics.checkpoint.declared.lists import Gptq
 from qwen_tui_diagnostics.checkpoint.declared.matching import strings
-from qwen_tui_diagnostics.checkpoint.declared.modelopt import flat_or_nested
+from qwen_tui_diagnostics.checkpoint.declared.select import flat_or_nested
 from qwen_tui_diagnostics.checkpoint.stock import canonical
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
@@ -77,7 +76,7 @@ def check_config(c: QuantContext) -> bool:
     if method.problems:
         rule = "Q16" if selection.name == "compressed-tensors" else "Q01"
         c.found.add(rule, evidence=clean("; ".join(method.problems[:3])), files=["config.json"])
-    if isinstance(method, Gptq) and method.slow:
+    if selection.name in {"gptq", "gptq_marlin"} and _is_slow(method):
         c.found.add(
             "Q01",
             severity=Severity.WARN,
@@ -89,6 +88,12 @@ def check_config(c: QuantContext) -> bool:
         c.found.add("Q00", evidence=clean(method.words), files=["config.json"])
         return False
     return True
+
+
+def _is_slow(method: Method) -> bool:
+    from qwen_tui_diagnostics.checkpoint.declared.lists import Gptq
+
+    return isinstance(method, Gptq) and method.slow
 
 
 def _check_two_configs(c: QuantContext) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checkpoint.collect import Findings
@@ -17,12 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["check_unindexed", "check_unknown_modules"]
 
-_NEEDED = re.compile(r"^(?:layers\.\d+\.|embed_tokens\.|norm\.|lm_head\.|visual\.)")
-_KNOWN = re.compile(
-    r"^(?:layers\.\d+|mtp\.layers\.\d+)\.(?:self_attn|linear_attn|mlp|ple|"
-    r"attn_hyper_connection|mlp_hyper_connection|input_layernorm|post_attention_layernorm)"
-    r"(?:\.|$)|^(?:mtp|visual|lm_head|embed_tokens|norm|hyper_connection_mixer)(?:\.|$)"
-)
+_NEEDED = ("layers.", "embed_tokens.", "norm.", "lm_head.", "visual.")
+_TOP = frozenset({"mtp", "visual", "lm_head", "embed_tokens", "norm", "hyper_connection_mixer"})
+_IN_LAYER = frozenset({
+    "self_attn", "linear_attn", "mlp", "ple", "attn_hyper_connection", "mlp_hyper_connection",
+    "input_layernorm", "post_attention_layernorm",
+})  # fmt: skip
+
+
+def _is_known(module: str) -> bool:
+    """Whether a module belongs to the family's layouts."""
+    head, _, rest = module.partition(".")
+    if head != "layers":
+        return head in _TOP
+    number, _, part = rest.partition(".")
+    return number.isdecimal() and part.partition(".")[0] in _IN_LAYER
 
 
 def check_unindexed(j: Judgement, dims: Dims, *, known: bool) -> None:
@@ -46,7 +54,7 @@ def check_unindexed(j: Judgement, dims: Dims, *, known: bool) -> None:
     }
     alone = [key for key in held if key not in loaded]
     drafts = [key for key in alone if canonical(key)[1].startswith("mtp.")]
-    needed = [key for key in alone if known and _NEEDED.match(canonical(key)[1])]
+    needed = [key for key in alone if known and canonical(key)[1].startswith(_NEEDED)]
     draft = bool(drafts) and dims.mtp_layers > 0
     serious = bool(needed) or (draft and j.assumed.speculative)
     if needed:
@@ -75,7 +83,7 @@ def check_unknown_modules(j: Judgement) -> None:
     unknown = [
         stored.key
         for module, parts in j.stock.modules.items()
-        if not _KNOWN.match(module)
+        if not _is_known(module)
         for suffix, stored in parts.items()
         if not (suffix == "inv_freq" or module.endswith("rotary_emb"))
     ]

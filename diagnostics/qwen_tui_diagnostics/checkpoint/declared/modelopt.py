@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.checkpoint.declared.base import UNQUANTIZED, Declared, Kind, Module
 from qwen_tui_diagnostics.checkpoint.declared.matching import Globs, Runs, strings
+from qwen_tui_diagnostics.checkpoint.declared.select import flat_or_nested
 from qwen_tui_diagnostics.checkpoint.storage import DENSE, Form, Scheme, Strategy
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ModelOpt", "flat_or_nested"]
+__all__ = ["ModelOpt"]
 
 _W4A16_ALONE_SINCE = "0.5.18"
 """Read as: refused as the only algorithm up to 0.5.17, present in 0.5.19."""
@@ -29,12 +30,6 @@ _SCHEMES = {
                         words="FP8 block"),
     "MXFP8": Scheme(Form.MXFP8, 8, 32, words="MXFP8"),
 }  # fmt: skip
-
-
-def flat_or_nested(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part that holds the settings, in either shape."""
-    nested = config.get("quantization")
-    return nested if isinstance(nested, dict) else config
 
 
 class ModelOpt:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.checkpoint.architecture import section
-from qwen_tui_diagnostics.checkpoint.declared.compressed import CompressedTensors
-from qwen_tui_diagnostics.checkpoint.declared.lists import AutoRound, Awq, Fp8, Gptq
-from qwen_tui_diagnostics.checkpoint.declared.modelopt import ModelOpt, flat_or_nested
 from qwen_tui_profiles.foreign import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from qwen_tui_diagnostics.checkpoint.configs import Configs
     from qwen_tui_diagnostics.checkpoint.declared.base import Method
     from qwen_tui_diagnostics.checkpoint.report import Assumed
 
-__all__ = ["Selection", "select_method"]
+__all__ = ["Selection", "flat_or_nested", "select_method"]
 
 _REFUSED = {
     "exl2": "EXL2", "exl3": "EXL3", "gguf": "GGUF", "mlx": "MLX", "bitnet": "BitNet",
@@ -27,6 +24,7 @@ _REFUSED = {
 """Recognised, and not for these models in these engines."""
 _WARNED = frozenset({"quark", "modelslim", "torchao", "bitnet"})
 
+_MODELOPT = frozenset({"modelopt", "modelopt_fp4", "modelopt_fp8", "modelopt_mixed"})
 _VLLM_PREFIXES = (
     ("model.language_model.", "language_model.model."),
     ("model.visual.", "visual."),
@@ -84,44 +82,38 @@ def select_method(configs: Configs, assumed: Assumed, *, quantization: str | Non
         bitsandbytes=name == "bitsandbytes",
     )
     if name in _REFUSED:
-        return _with(base, refused=_REFUSED[name], warned=name in _WARNED)
-    build = _builders(configs, assumed).get(name)
-    return base if build is None else _with(base, method=build(chosen))
+        return replace(base, refused=_REFUSED[name], warned=name in _WARNED)
+    return replace(base, method=_build(name, chosen, configs, assumed))
 
 
-def _with(base: Selection, **changes: Any) -> Selection:
-    from dataclasses import replace
-
-    return replace(base, **changes)
-
-
-def _builders(
-    configs: Configs, assumed: Assumed
-) -> Mapping[str, Callable[[Mapping[str, Any]], Method]]:
+def _build(
+    name: str, config: Mapping[str, Any], configs: Configs, assumed: Assumed
+) -> Method | None:
+    """Return the method of a config; modules are imported only for what is declared."""
     engine, version = assumed.engine, assumed.engine_version
+    if name == "compressed-tensors":
+        from qwen_tui_diagnostics.checkpoint.declared.compressed import CompressedTensors
 
-    def modelopt(config: Mapping[str, Any]) -> Method:
+        return CompressedTensors(config, engine=engine, version=version)
+    if name in _MODELOPT:
+        from qwen_tui_diagnostics.checkpoint.declared.modelopt import ModelOpt
+
         return ModelOpt(config, engine=engine, version=version, beside=configs.hf_quant)
+    from qwen_tui_diagnostics.checkpoint.declared.lists import AutoRound, Awq, Fp8, Gptq
 
-    def gptq(config: Mapping[str, Any]) -> Method:
-        return Gptq(config, engine=engine, version=version)
-
-    def awq(config: Mapping[str, Any]) -> Method:
+    if name == "fp8":
+        return Fp8(config, engine=engine)
+    if name in {"awq", "awq_marlin"}:
         return Awq(config, engine=engine)
+    if name in {"gptq", "gptq_marlin"}:
+        return Gptq(config, engine=engine, version=version)
+    return AutoRound(config) if name == "auto-round" else None
 
-    return {
-        "compressed-tensors": lambda c: CompressedTensors(c, engine=engine, version=version),
-        "modelopt": modelopt,
-        "modelopt_fp4": modelopt,
-        "modelopt_fp8": modelopt,
-        "modelopt_mixed": modelopt,
-        "fp8": lambda c: Fp8(c, engine=engine),
-        "awq": awq,
-        "awq_marlin": awq,
-        "gptq": gptq,
-        "gptq_marlin": gptq,
-        "auto-round": AutoRound,
-    }
+
+def flat_or_nested(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a ModelOpt config that holds the settings, in either shape."""
+    nested = config.get("quantization")
+    return nested if isinstance(nested, dict) else config
 
 
 def _method_name(config: Mapping[str, Any]) -> str:
