@@ -249,12 +249,17 @@ class Boot:
             return max(self.heads, key=lambda name: self.heads[name])
         causes = (hit.cause.engine for hit in self.death.hits if hit.cause is not None)
         echoes = (seen.echo.engine for seen in self.death.echoes)
-        return next((name for name in (*causes, *echoes) if name is not None), None)
+        named = next((name for name in (*causes, *echoes) if name is not None), None)
+        return named or self.death.package
 
     def root(self) -> Hit | EchoSeen | None:
         """Return what killed the engine, if the log shows it."""
-        work = self.has_boot_lines or self.decodes or self.prefills or self.served
-        return self.death.root(seen_before=bool(work))
+        return self.death.root(seen_before=self.worked)
+
+    @property
+    def worked(self) -> bool:
+        """Whether an engine is seen booting or serving."""
+        return self.has_boot_lines or self.decodes + self.prefills + self.served > 0
 
     @property
     def serving(self) -> bool:
@@ -273,7 +278,7 @@ class Boot:
             return True
         if self.printed_by == "vllm" and self.uvicorn_ready is not None:
             return True
-        if self.has_boot_lines or self.uvicorn_ready is not None:
+        if self.has_boot_lines or self.uvicorn_ready is not None or self.printed_by is None:
             return False
         # A log that begins after the boot: one prefill or one answer may still be the warm-up.
         return self.decodes > 0 or self.prefills > 1 or self.served > 1

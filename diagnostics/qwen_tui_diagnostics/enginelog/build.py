@@ -51,6 +51,9 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
     if seen is not None:
         _runtime(seen, facts)
     fatal, root = fatal_of(boot)
+    subject = _subject(boot, client=client, dead=fatal is not None)
+    if subject == "client":
+        fatal = root = None
     if root is not None:
         if isinstance(root, Hit):
             facts.update({k: v for k, v in root.fields.items() if facts.get(k) is None})
@@ -59,7 +62,7 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
     changes = changes_of(boot)
     total = boot.engine_lines
     return LogReport(
-        engine=boot.printed_by,
+        engine=None if subject == "client" else boot.printed_by,
         engine_version=boot.version,
         ready=boot.ready,
         phase=_phase(boot, facts, failed=fatal is not None),
@@ -73,7 +76,7 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
         budget=budget_of(boot),
         findings=tuple(insights_of(boot, facts, seen)),
         version_range=_version_range(boot),
-        subject=_subject(boot, client=client, dead=fatal is not None),
+        subject=subject,
         boot=boot.index,
         first_line=boot.first_line,
         unread=tuple((n, safe_text(text, boot.secrets)) for n, text in boot.unread),
@@ -82,9 +85,9 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
 
 def _subject(boot: Boot, *, client: bool, dead: bool) -> str | None:
     """Tell what printed the log; a web server that is no engine is none."""
-    if boot.printed_by is not None or dead:
-        return "engine"
-    return "client" if client else None
+    if client and not boot.worked:
+        return "client"
+    return "engine" if boot.printed_by is not None or dead else None
 
 
 def _phase(boot: Boot, facts: dict[str, Value], *, failed: bool) -> str | None:

@@ -29,6 +29,8 @@ class Cause:
     """``None`` where the phase decides (out of memory)."""
     firm: bool = True
     """Whether the text alone proves a death (else a death mark must stand with it)."""
+    frame: bool = False
+    """Whether the text only introduces another that may name the cause."""
     phase: str | None = None
     """Where an engine is when it says this, if the text tells."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -45,11 +47,21 @@ def cause(
     remedy: Text | None,
     *,
     firm: bool = True,
+    frame: bool = False,
     phase: str | None = None,
     facts: Mapping[str, str] | None = None,
     engine: str | None = None,
 ) -> Cause:
     """Build a row of a table of causes."""
     return Cause(
-        kind, needle, re.compile(pattern), summary, remedy, firm, phase, dict(facts or {}), engine
+        kind,
+        needle,
+        re.compile(pattern),
+        summary,
+        remedy,
+        firm,
+        frame,
+        phase,
+        dict(facts or {}),
+        engine,
     )

@@ -9,6 +9,12 @@ __all__ = ["CONFIG_CAUSES"]
 
 _ARGUMENT = t("Correct the command line; `qwen-tui lint` checks it against this version's flags.")
 
+# What argparse says.
+_USAGE = (
+    r"(?:unrecognized arguments|ambiguous option|argument |the following arguments|invalid choice"
+    r"|expected)"
+)
+
 CONFIG_CAUSES: tuple[Cause, ...] = (
     cause(
         "bad_argument",
@@ -31,9 +37,25 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
     cause(
         "bad_argument",
         "error: ",
-        r"^[\w. -]*\w: error: (?:unrecognized arguments|ambiguous option|argument |the following "
-        r"arguments"
-        r"|invalid choice|expected)",
+        rf"^(?:sglang\b[\w. -]*|launch_server\.py): error: {_USAGE}",
+        t("The command line has an argument that this version does not take."),
+        _ARGUMENT,
+        phase="args",
+        engine="sglang",
+    ),
+    cause(
+        "bad_argument",
+        "error: ",
+        rf"^(?:vllm\b[\w. -]*|api_server\.py): error: {_USAGE}",
+        t("The command line has an argument that this version does not take."),
+        _ARGUMENT,
+        phase="args",
+        engine="vllm",
+    ),
+    cause(
+        "bad_argument",
+        "error: ",
+        rf"^[\w. -]*\w: error: {_USAGE}",
         t("The command line has an argument that this version does not take."),
         _ARGUMENT,
         phase="args",
@@ -148,6 +170,7 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
         t("vLLM refused a value of its configuration."),
         _ARGUMENT,
         firm=False,
+        frame=True,
         phase="args",
         engine="vllm",
     ),

@@ -111,8 +111,8 @@ GPU_CAUSES: tuple[Cause, ...] = (
     cause(
         "quantization_unsupported",
         "uantization",
-        _EXC
-        + r"\w+(?:Error|Exception): .*(?:Unknown quantization method|Invalid quantization method"
+        _EXC + r"(?:\w+(?:Error|Exception): |\s*Value error, ).*"
+        r"(?:Unknown quantization method|Invalid quantization method"
         r"|Quantization method specified in the model config"
         r"|quantization method \S+ is not supported"
         r"|Quantization scheme is not supported)",
@@ -164,7 +164,8 @@ GPU_CAUSES: tuple[Cause, ...] = (
     cause(
         "missing_weights",
         "KeyError: '",
-        r"^KeyError: '(?:model|mtp|language_model|visual|lm_head)\.[\w.]+'",
+        r"^KeyError: '(?:(?:model|mtp|language_model|visual|lm_head)\.|[\w.]*\blayers\.\d+\.)"
+        r"[\w.]+'",
         t("A tensor of the checkpoint and the model's class do not fit together."),
         _WEIGHTS,
         firm=False,

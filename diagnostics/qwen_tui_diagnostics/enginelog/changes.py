@@ -26,6 +26,8 @@ class ChangeKind(StrEnum):
     """It replaces the engine's own default: a clamp only if that flag was given."""
     CHOSEN = "chosen"
     """The engine fills in a value that was left open: an adjustment."""
+    KEPT = "kept"
+    """The value that was asked for stands, and the line says what comes of it: an adjustment."""
 
 
 @dataclass(frozen=True, slots=True)

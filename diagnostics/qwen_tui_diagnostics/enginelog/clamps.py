@@ -138,7 +138,8 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
         return
     if asked is None:
         default = boot.args.get("max_running_requests")
-        known = boot.args_line is not None or requested is not None
+        reset = any(c.change.name == "reset_48" for c in boot.changes)
+        known = reset or boot.args_line is not None or requested is not None
         if announced is not None and known:
             out.add(
                 "--max-running-requests", None, got, announced.change.by,
@@ -275,8 +276,10 @@ def _announced(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> 
         change = seen.change
         if change.name in _LIMITS or _wanted(boot, seen):
             continue
-        given = _given(seen, requested)
-        asked = given if given is not None else seen.asked
+        given = None if change.kind is ChangeKind.KEPT else _given(seen, requested)
+        # "auto" asks for what fits: the text names the limit that does not.
+        open_ended = given in _OPEN and seen.asked is not None
+        asked = seen.asked if given is None or open_ended else given
         got = _got(boot, seen)
         if asked == got and asked is not None:
             continue
@@ -334,7 +337,7 @@ _HANDLED = {
     "max_running_requests", "context_length", "max_total_tokens", "model_path", "host", "port",
     "served_model_name", "api_key", "admin_api_key", "config",
 }  # fmt: skip
-_OPEN = {"auto", "default", "Auto"}
+_OPEN = {"auto", "default", "Auto", -1}
 _RENAMED = {("NEXTN", "EAGLE")}
 
 

@@ -43,6 +43,12 @@ _PROCESS = re.compile(r"^Process [\w.:-]+:$")
 _UNCAUGHT = re.compile(
     r"<frozen runpy>|multiprocessing/(?:process|spawn)\.py|/bin/(?:sglang|vllm)$"
 )
+# Where an engine resolves and checks its arguments.
+_ARGUMENTS = re.compile(
+    r"/sglang/.*(?:\bserver_args\.py|/arg_groups/)|/vllm/(?:engine/arg_utils\.py|config[/.])"
+)
+_REFUSAL = re.compile(r"(?:Assertion|Value|Type|NotImplemented)Error\b")
+_PACKAGE = re.compile(r"/(sglang|vllm)/")
 _STOP = (
     "SIGTERM received",
     "Received signal SIGTERM",
@@ -62,6 +68,10 @@ class Trace:
     """Whether it ends the process (else it may have been caught)."""
     frames: list[str] = field(default_factory=list)
     """Function names, outermost first (the last ones are kept)."""
+    script: bool = False
+    """Whether it begins in a script's own code: uncaught, unless the engine goes on after it."""
+    arguments: bool = False
+    """Whether it passes through the engine's checks of its arguments."""
 
 
 @dataclass(slots=True)
@@ -80,6 +90,12 @@ class Hit:
     """What the text names, for the summary."""
     stale: bool = False
     """The engine went on after it: it was caught."""
+
+    @property
+    def refusal(self) -> bool:
+        """Whether it is an exception of the engine's checks of its arguments."""
+        checks = self.trace is not None and self.trace.arguments
+        return checks and _REFUSAL.match(self.line.message) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +116,8 @@ class DeathTracker:
         self.unknown: list[Hit] = []
         self.echoes: list[EchoSeen] = []
         self.stop: LogLine | None = None
+        self.package: str | None = None
+        """The engine whose files the first traceback names."""
         self._trace: Trace | None = None
         self._hard_next = False
 
@@ -165,8 +183,14 @@ class DeathTracker:
             return False
         frame = _FRAME.match(message)
         if frame is not None:
-            if not trace.frames and _UNCAUGHT.search(frame["file"]) is not None:
-                trace.hard = True
+            file = frame["file"]
+            if not trace.frames:
+                trace.hard = trace.hard or _UNCAUGHT.search(file) is not None
+                trace.script = frame["name"] == "<module>"
+            trace.arguments = trace.arguments or _ARGUMENTS.search(file) is not None
+            package = _PACKAGE.search(file) if self.package is None else None
+            if package is not None:
+                self.package = package[1]
             trace.frames.append(frame["name"])
             if len(trace.frames) > _MAX_KEPT:
                 del trace.frames[1]
@@ -243,22 +267,26 @@ class DeathTracker:
         """
         stop = self.stop.number if self.stop is not None else None
         marked = any(stop is None or e.line.number < stop for e in self.echoes)
-        for hit in self.hits:
+        for hit in (*self.hits, *self.unknown):
             if hit.stale or (stop is not None and hit.line.number > stop):
                 continue
-            if hit.hard or marked or (hit.cause is not None and hit.cause.firm):
-                return hit
-        for hit in self.unknown:
-            if hit.stale or (stop is not None and hit.line.number > stop):
-                continue
-            if hit.hard or marked:
-                return hit
+            firm = hit.cause is not None and hit.cause.firm
+            if hit.hard or marked or firm or (hit.trace is not None and hit.trace.script):
+                return self._specific(hit)
         for echo in self.echoes:
             if stop is not None and echo.line.number > stop:
                 continue
             if echo.echo.name != "sigquit" or seen_before:
                 return echo
         return None
+
+    def _specific(self, hit: Hit) -> Hit:
+        """Return what stands in the lines of an exception whose first line only frames it."""
+        if hit.cause is None or not hit.cause.frame:
+            return hit
+        after = range(hit.line.number + 1, hit.line.number + 20)
+        inner = (h for h in self.hits if h.line.number in after and h.cause is not hit.cause)
+        return next(inner, hit)
 
 
 def _field(text: str) -> Value:

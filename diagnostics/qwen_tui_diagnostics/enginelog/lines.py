@@ -268,7 +268,7 @@ def parse_line(line: str, number: int, *, cut: bool = False, learned: str = "") 
             break
     logger = _LOGGER.match(bare)
     level = ""
-    if logger is not None and logger["name"] not in {"", "root"}:
+    if logger is not None:
         level = logger["level"]
         bare = bare[logger.end() :]
     return LogLine(number=number, text=text, message=bare, rank=_rank(proc), level=level, cut=cut)

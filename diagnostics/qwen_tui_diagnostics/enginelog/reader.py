@@ -28,6 +28,7 @@ from qwen_tui_diagnostics.enginelog.vllm_known import VLLM_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qwen_tui_diagnostics.enginelog.changes import Change
     from qwen_tui_diagnostics.enginelog.grammar import Row
     from qwen_tui_diagnostics.enginelog.report import LogReport
 
@@ -50,6 +51,7 @@ _SERVED = ("/generate ", "/completions ", "/responses ", "/messages ")
 # What a benchmark or evaluation client prints, and no server does.
 _CLIENT = (
     "Serving Benchmark Result",
+    "bench_serving.py",
     "Starting initial single prompt test run",
     "Output token throughput (tok/s)",
     "Benchmark duration (s)",
@@ -210,7 +212,7 @@ class LogReader:
         if line.engine is not None:
             boot.heads[line.engine] = boot.heads.get(line.engine, 0) + 1
         elif not read:
-            if not died and not self._client:
+            if not self._client:
                 self._client = any(mark in line.text for mark in _CLIENT)
             return
         boot.engine_lines += 1
@@ -241,7 +243,7 @@ class LogReader:
             seen = None if _foreign(change.engine, line) else change.read(line)
             if seen is None:
                 continue
-            if change.args_phase and self._boot.args_line is not None and self._boot.over:
+            if self._announces(change):
                 self._next(line)
             self._boot.change(seen)
             return True
@@ -270,6 +272,13 @@ class LogReader:
         if name in {"dist_begin", "load_begin"}:
             return boot.death.closed or boot.ready_line is not None
         return False
+
+    def _announces(self, change: Change) -> bool:
+        """Tell whether an announced change belongs to a boot of which nothing was met yet."""
+        boot = self._boot
+        if boot.ready and boot.has_boot_lines:
+            return True  # a server that is ready changes nothing any more
+        return change.args_phase and boot.args_line is not None and boot.over
 
     def _next(self, line: LogLine) -> None:
         """Close the boot of this stream and begin another."""

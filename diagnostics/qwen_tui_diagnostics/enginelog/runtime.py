@@ -33,7 +33,7 @@ _V_WAITING = re.compile(r"(?:Waiting|Pending): (\d+) reqs?")
 _V_KV = re.compile(r"(?:GPU|CPU|XPU) KV cache usage: ([\d.]+)%")
 _V_HIT = re.compile(r"Prefix cache hit rate: (?:GPU: )?([\d.]+)%")
 _V_ACCEPT = re.compile(r"Mean acceptance length: (\d+\.\d+)")
-_V_SYSTEM = re.compile(r"Number of speculative tokens: (\d+)")
+_V_LINE = re.compile(r"throughput|cceptance|Prefix cache hit rate")
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class RuntimeWindow:
                 _decode(line, message, out, state)
             elif message.startswith("Prefill batch"):
                 _prefill(line, message, out, state)
-            elif "throughput" in message or "cceptance" in message:
+            elif _V_LINE.search(message) is not None:
                 _vllm(line, message, out)
         lengths = state.accept_lengths
         out.accept_pinned = len(lengths) >= PINNED_MINIMUM and max(lengths) <= 1.0

@@ -155,5 +155,6 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         got="float32",
         kind=_DEFAULT,
         since="0.5.17",
+        args_phase=True,
     ),
 )

@@ -178,6 +178,15 @@ SGLANG_BOOT = compile_rows(
             phase="kv_pool",
         ),
         row(
+            "swa_pools",
+            E,
+            "Use sliding window memory pool. ",
+            r"Use sliding window memory pool\. full_layer_tokens=(?P<tokens>\d+)",
+            "two pools follow; the one of the full-attention layers limits a request",
+            phase="kv_pool",
+            facts={"tokens": "kv_tokens"},
+        ),
+        row(
             "pool_end",
             E,
             "Memory pool end",

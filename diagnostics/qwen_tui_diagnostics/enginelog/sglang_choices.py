@@ -10,18 +10,33 @@ __all__ = ["SGLANG_CHOICES"]
 E = "sglang"
 _DEFAULT, _CHOSEN = ChangeKind.DEFAULT, ChangeKind.CHOSEN
 _SPEC = "speculative decoding"
+_DEFAULT_BACKEND = t("None was given; this is the GPU's default.")
+_HICACHE = t("Layout and transfer backend of the hierarchical cache must go together.")
 _PREFILL_GRAPH = t("The prefill graph cannot be captured for this model and configuration.")
 
 SGLANG_CHOICES: tuple[Change, ...] = (
     change(
         "attention",
         E,
-        "ttention backend not",
-        r"Attention backend not (?:explicitly )?(?:specified|set)\. Use (?P<got>\w+)",
+        "Attention backend not ",
+        r"Attention backend not (?:specified|set)\. Use (?P<got>\w+)",
         "--attention-backend",
         "engine default",
-        t("None was given; this is the GPU's default."),
+        _DEFAULT_BACKEND,
         kind=_CHOSEN,
+        since="0.5.7",
+        args_phase=True,
+    ),
+    change(
+        "attention",
+        E,
+        "Attention backend not explicitly ",
+        r"Attention backend not explicitly (?:specified|set)\. Use (?P<got>\w+)",
+        "--attention-backend",
+        "engine default",
+        _DEFAULT_BACKEND,
+        kind=_CHOSEN,
+        until="0.5.6",
     ),
     change(
         "mm_attention",
@@ -30,7 +45,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         r"Multimodal attention backend not set\. Use (?P<got>\w+)",
         "--mm-attention-backend",
         "engine default",
-        t("None was given; this is the GPU's default."),
+        _DEFAULT_BACKEND,
         kind=_CHOSEN,
     ),
     change(
@@ -55,6 +70,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         kind=_CHOSEN,
         since="0.5.10",
         until="0.5.11",
+        args_phase=True,
     ),
     change(
         "linear_decode",
@@ -66,6 +82,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         t("Chosen for this GPU."),
         kind=_CHOSEN,
         since="0.5.11",
+        args_phase=True,
     ),
     change(
         "moe_backend",
@@ -77,6 +94,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         t("Chosen for this GPU."),
         kind=_CHOSEN,
         since="0.5.13",
+        args_phase=True,
     ),
     change(
         "graphs_off",
@@ -89,6 +107,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         asked=False,
         got=True,
         kind=_DEFAULT,
+        args_phase=True,
     ),
     change(
         "prefill_graph",
@@ -154,13 +173,30 @@ SGLANG_CHOICES: tuple[Change, ...] = (
     change(
         "hicache_io",
         E,
-        "witching to ",
-        r".*(?:does not support|not supported with).*switching to (?P<got>[\w ]+)",
+        "switching to direct io backend",
+        r"Kernel io backend does not support page first direct layout",
         "--hicache-io-backend",
         "hierarchical cache",
-        t("Layout and transfer backend of the hierarchical cache must go together."),
+        _HICACHE,
+        asked="kernel",
+        got="direct",
         kind=_DEFAULT,
         since="0.5.4",
+        args_phase=True,
+    ),
+    change(
+        "hicache_layout",
+        E,
+        "switching to page first direct layout",
+        r"Page first layout is not supported with direct IO backend",
+        "--hicache-mem-layout",
+        "hierarchical cache",
+        _HICACHE,
+        asked="page_first",
+        got="page_first_direct",
+        kind=_DEFAULT,
+        since="0.5.4",
+        args_phase=True,
     ),
     change(
         "hicache_ratio",
@@ -172,6 +208,7 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         t("Sized for the host's memory."),
         kind=_CHOSEN,
         since="0.5.21",
+        args_phase=True,
     ),
     change(
         "spec_v2",
@@ -183,5 +220,6 @@ SGLANG_CHOICES: tuple[Change, ...] = (
         t("Which speculation loop runs."),
         kind=_CHOSEN,
         since="0.5.11",
+        args_phase=True,
     ),
 )

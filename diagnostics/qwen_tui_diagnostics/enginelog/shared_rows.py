@@ -44,6 +44,22 @@ SHARED_ROWS = compile_rows(
             facts={"port": "port"},
         ),
         row(
+            "uvicorn_end",
+            None,
+            "plication shutdown",
+            rf"{_U}(?:Waiting for application shutdown|Application shutdown complete)",
+            "uvicorn ends",
+            boot=False,
+        ),
+        row(
+            "uvicorn_end",
+            None,
+            "Finished server process",
+            rf"{_U}Finished server process \[",
+            "uvicorn ends",
+            boot=False,
+        ),
+        row(
             "shards",
             None,
             "% Completed |",

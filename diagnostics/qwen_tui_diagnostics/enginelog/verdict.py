@@ -11,6 +11,7 @@ from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.enginelog.boot import Boot
+    from qwen_tui_profiles.findings import Evidence
 
 __all__ = ["fatal_of", "phase_at"]
 
@@ -45,6 +46,8 @@ def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | EchoSeen | None]:
     evidence = tuple(evidence_of(line, boot.secrets) for line in lines)
     if root.cause is None:
         kind = _generic_kind(boot, root.phase)
+        if kind == "engine_start_failed" and root.refusal and root.phase in {None, "args"}:
+            return _refusal(evidence), root
         return (
             Fatal(
                 kind,
@@ -64,6 +67,15 @@ def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | EchoSeen | None]:
     return Fatal(root.cause.kind, summary, remedy, evidence), root
 
 
+def _refusal(evidence: tuple[Evidence, ...]) -> Fatal:
+    return Fatal(
+        "bad_argument",
+        t("The engine's checks of its arguments refused the command line."),
+        t("The last lines of the traceback name the check; `qwen-tui lint` knows many of them."),
+        evidence,
+    )
+
+
 def phase_at(boot: Boot, root: Hit | EchoSeen) -> str | None:
     """Return the phase in which the cause struck; ``None`` when the log does not tell."""
     seen = root.phase
@@ -71,6 +83,8 @@ def phase_at(boot: Boot, root: Hit | EchoSeen) -> str | None:
     stated = hit.cause.phase if hit is not None and hit.cause is not None else None
     if stated is not None and _ORDER[stated] >= _ORDER.get(seen or "", -1):
         return stated
+    if seen is None and hit is not None and hit.cause is None and hit.refusal:
+        return "args"
     if seen is None and boot.ready:
         return "serving"
     if seen in {"ready", "serving"}:

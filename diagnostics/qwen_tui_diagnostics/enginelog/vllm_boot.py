@@ -330,6 +330,16 @@ VLLM_BOOT = compile_rows(
             boot=False,
         ),
         row(
+            "stats",
+            E,
+            "Prefix cache hit rate: GPU: ",
+            None,
+            "hit rate, on a line of its own",
+            until="0.6.6",
+            phase="serving",
+            boot=False,
+        ),
+        row(
             "spec_stats",
             E,
             "SpecDecoding metrics: ",

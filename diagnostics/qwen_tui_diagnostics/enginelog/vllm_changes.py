@@ -84,14 +84,14 @@ VLLM_CHANGES: tuple[Change, ...] = (
            "--gpu-memory-utilization", "CUDA graph memory estimate",
            t("The memory that graphs will need is taken out of the share before the pool is "
            "sized."),
-           kind=_CHOSEN,
+           kind=ChangeKind.KEPT,
            remedy=t("Raise --gpu-memory-utilization by the difference to get the pool of older "
                     "versions."), since="0.20.0"),
     change("kv_bytes", E, "This does not respect the gpu_memory_utilization config",
-           r"Initial free memory (?P<free>[\d.]+) GiB,? reserved (?P<got>[\d.]+) GiB memory for KV",
-           "--kv-cache-memory-bytes", "--kv-cache-memory-bytes",
+           r"Initial free memory (?P<free>[\d.]+) GiB,? reserved (?P<kv>[\d.]+) GiB memory for KV",
+           "--gpu-memory-utilization", "--kv-cache-memory-bytes",
            t("The pool has the size that was set; --gpu-memory-utilization does not count."),
-           kind=_CHOSEN, since="0.10.2"),
+           got="ignored", kind=_DEFAULT, since="0.10.2"),
     # --- graphs, scheduling -------------------------------------------------------------------
     change("graph_mode", E, "setting cudagraph_mode=", _MODE, "cudagraph_mode",
            "attention backend", _GRAPHS, kind=_DEFAULT),
