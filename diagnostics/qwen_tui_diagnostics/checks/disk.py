@@ -118,6 +118,8 @@ def _mount(facts: Facts, target: Target) -> Verdict:
 
 
 def _device(facts: Facts, target: Target) -> Verdict:
+    judged = f" --profile {target.profile}" if target.profile is not None else ""
+
     def judge(entry: Facts) -> Verdict:
         if not entry.has("device"):
             absence = entry.why_absent("device")
@@ -146,8 +148,11 @@ def _device(facts: Facts, target: Target) -> Verdict:
         return warned(
             shown,
             expected=t("NVMe"),
-            consequence=t("loading is slower than the card could take it"),
-            remedy=fix(t("measure it"), "qwen-tui doctor --bench quick --only 'disk.*'"),
+            consequence=t("loading may be slower than the card could take it"),
+            remedy=fix(
+                t("measure it"),
+                f"qwen-tui doctor{judged} --bench quick --only 'disk.*'",
+            ),
         )
 
     return worst_of(facts, judge, WEIGHT_ROLES)
