@@ -137,7 +137,8 @@ def test_the_life_of_a_server(home: Home) -> None:
     assert (clamp["asked"], clamp["got"]) == (4, 2)
     assert status["live"]["running"] == 0
     assert status["live"]["ttfo_ms"] is None
-    assert status["prediction"]["error_pct"] is None
+    # The simulated engine does its own arithmetic; the plan came before the launch.
+    assert abs(status["prediction"]["error_pct"]) < 0.5
     assert identify(status["pid"]) is not None
 
     code, out, err = home.run("logs", "-n", "400")

@@ -94,7 +94,7 @@ def test_drafts_are_given_up_last() -> None:
     wanted = predict(_request(context=131_072)).wanted
     assert wanted is not None
     assert wanted.reached
-    assert "--speculative-algorithm" in wanted.args
+    assert "--speculative-algorithm=NEXTN" in wanted.args
     longer = predict(_request(context=250_000)).wanted
     assert longer is not None
     assert "--speculative-algorithm" not in longer.args
@@ -143,3 +143,29 @@ def test_steps_add_up_and_the_fraction_moves_once() -> None:
     assert before.kv_tokens.value is not None
     gained = sum(s.tokens for s in wanted.steps if s.tokens is not None)
     assert before.kv_tokens.value + gained == wanted.tokens
+
+
+def test_requests_that_nobody_asked_for_go_before_the_drafts() -> None:
+    """Unset requests mean 48, whose state takes half of the pool; one is enough for one request."""
+    request = PlanRequest(
+        (
+            "--kv-cache-dtype=fp8_e4m3",
+            "--mem-fraction-static=0.95",
+            "--speculative-algorithm=NEXTN",
+        ),
+        config("qwen38-27b"),
+        engine_version="0.5.17",
+        free_gib=30.8,
+        weights_gib=18.59,
+        draft_gib=5.53,
+    )
+    wanted = predict(replace(request, want_context=110_000)).wanted
+    assert wanted is not None
+    assert wanted.reached
+    assert wanted.got_requests == 1
+    assert "--speculative-algorithm" in wanted.args
+    # What was asked for stays.
+    asked = replace(request, args=(*request.args, "--max-running-requests", "3"))
+    kept = predict(replace(asked, want_context=110_000)).wanted
+    assert kept is not None
+    assert "--max-running-requests" not in {step.flag for step in kept.steps}

@@ -13,6 +13,7 @@ from qwen_tui_profiles.plan.knobs import (
     FRACTION_STEP,
     HEADROOM_GIB,
     Change,
+    both,
     free_changes,
     knob_of,
     recompute,
@@ -102,6 +103,8 @@ class _State:
             if self.reached(self.computed):
                 return
             self.take(change)
+        if not self.reached(self.computed):
+            self.serve_one()
         before, steps = self.computed, list(self.steps)
         if not self.reached(self.computed):
             self.raise_fraction()
@@ -112,6 +115,25 @@ class _State:
             self.keep_headroom()
             if not self.reached(self.computed):
                 self.raise_fraction()
+
+    def serve_one(self) -> None:
+        """Keep the state of one request only, where nobody asked for more at once."""
+        settings = self.computed.settings
+        if self.computed.facts.state is None or self.requests is not None:
+            return
+        if settings.requests_asked is not None or settings.slots_asked is not None:
+            return
+        slots = (settings.slots_per_request or 1) + 1
+        self.take(
+            Change(
+                "--max-running-requests",
+                t("one at once, with {slots} state slots", slots=slots),
+                both(
+                    set_flag(("--max-running-requests",), 1),
+                    set_flag(("--max-mamba-cache-size",), slots),
+                ),
+            )
+        )
 
     def ask_requests(self, requests: int) -> None:
         settings = self.computed.settings

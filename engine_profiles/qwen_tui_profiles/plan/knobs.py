@@ -25,6 +25,7 @@ __all__ = [
     "FRACTION_STEP",
     "HEADROOM_GIB",
     "Change",
+    "both",
     "free_changes",
     "knob_of",
     "price_knobs",
@@ -145,7 +146,7 @@ def _changes(computed: Computed) -> list[Change]:
             Change(
                 "--max-running-requests",
                 t("one request more, with the slots that it takes"),
-                _both(
+                both(
                     set_flag(("--max-running-requests",), asked),
                     set_flag(("--max-mamba-cache-size",), slots),
                 ),
@@ -251,7 +252,7 @@ def _price_without_drafts(computed: Computed, change: Change) -> Knob | None:
                 "off, and --mem-fraction-static {fraction} to have room: about half the speed",
                 fraction=f"{fraction:g}",
             ),
-            _both(change.apply, set_flag(("--mem-fraction-static",), f"{fraction:g}")),
+            both(change.apply, set_flag(("--mem-fraction-static",), f"{fraction:g}")),
         )
         after = recompute(computed, applied)
     return None if after is None else knob_of(computed, after, applied)
@@ -290,9 +291,10 @@ def set_flag(names: Sequence[str], value: object) -> Callable[[Sequence[str]], l
     return lambda args: [*drop(args), names[0], str(value)]
 
 
-def _both(
+def both(
     first: Callable[[Sequence[str]], list[str]], second: Callable[[Sequence[str]], list[str]]
 ) -> Callable[[Sequence[str]], list[str]]:
+    """Return one change of the arguments that makes two."""
     return lambda args: second(first(args))
 
 
