@@ -249,6 +249,8 @@ def _probe(facts: Facts, target: Target) -> Verdict:
         return failed(
             t("torch {version} cannot run on the GPU: {error}", version=version,
               error=facts.text("torch.kernel_error")),
+            *((t("on visible device {number}", number=facts.integer("torch.device")),)
+              if facts.has("torch.device") else ()),
             expected=t("a small sum on the GPU"),
             consequence=t("the engine cannot run either"),
             remedy=fix(t("see driver.cuda_api, engine.torch_cuda and gpu.selected")),
@@ -267,8 +269,11 @@ def _probe(facts: Facts, target: Target) -> Verdict:
             consequence=t("results cannot be trusted"),
             remedy=fix(t("check the card's memory and power")),
         )
+    count = facts.integer("torch.devices") if facts.has("torch.devices") else 1
     return ok(
-        t("torch {version} computes on the GPU", version=version),
+        t("torch {version} computes on the GPU", version=version)
+        if count == 1
+        else t("torch {version} computes on {count} GPUs", version=version, count=count),
         t("imported in {seconds} s", seconds=facts.number("torch.import_s")),
     )
 

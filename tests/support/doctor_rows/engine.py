@@ -71,6 +71,9 @@ ROWS: list[Row] = [
     # sm_120 is fine on a 12.1 card: do not demand an exact match.
     ("engine.torch_cuda", changed(gpu(compute_capability=[12, 1]), torch__arch_flags="sm_120"),
      TARGET_27B, OK, "2.14.1"),
+    ("engine.cuda_probe", base(torch__devices=8), TARGET_27B, OK, "computes on 8 GPUs"),
+    ("engine.cuda_probe", base(torch__kernel_error="no kernel image", torch__device=3),
+     TARGET_27B, FAIL, "on visible device 3"),
     ("engine.cuda_probe", workstation(), TARGET_27B, OK, "computes"),
     ("engine.cuda_probe", base(torch__available=False), TARGET_27B, FAIL, "sees no GPU"),
     ("engine.cuda_probe", base(torch__kernel_error="CUDA error: no kernel image"), TARGET_27B, FAIL,
