@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyte
@@ -72,6 +73,18 @@ class Terminal:
                 self._stream.feed(data)
         self.bytes_read += taken
         return taken
+
+    def read_for(self, seconds: float) -> None:
+        """Take everything that comes within ``seconds``."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.read(min(0.1, max(0.01, end - time.monotonic())))
+
+    @property
+    def state(self) -> str:
+        """The process state as the kernel writes it: ``R``, ``S``, ``T`` (stopped), …."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+        return stat.rpartition(")")[2].split()[0]
 
     def wait(self, true: Callable[[str], bool] | str, limit_s: float = 20.0) -> str:
         """Read until the screen shows a text (or a predicate holds)."""

@@ -11,6 +11,7 @@ from qwen_tui.services.console import LogChunk
 from qwen_tui.services.settings import Settings
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui.places import PLACES
+from qwen_tui.ui.screens.cards import ErrorCard
 from qwen_tui.ui.screens.details import FindingsCard
 from qwen_tui.ui.screens.download import DownloadScreen
 from qwen_tui.ui.screens.editor import EditProfile
@@ -26,6 +27,9 @@ from support.console_pilot import opened, settled, shown, view_of
 from support.fake_console import CLAMPS, NO_GPU, PROFILES, FakeConsole, running
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from qwen_tui.services.snapshots import ProbeResult
     from qwen_tui.ui.app import ConsoleApp
 
 
@@ -335,6 +339,13 @@ async def test_first_steps_lead_from_doctor_to_probe() -> None:
     assert len(STEPS) == 6
 
 
+async def test_first_steps_never_cover_a_running_server() -> None:
+    fake = FakeConsole(running())
+    fake.guide = None
+    async with opened(fake) as pilot:
+        assert not isinstance(pilot.app.screen, GuideCard)
+
+
 async def test_first_steps_are_never_shown_unasked_again() -> None:
     async with opened(FakeConsole(gpu=NO_GPU)) as pilot:
         assert not isinstance(pilot.app.screen, GuideCard)
@@ -397,3 +408,36 @@ async def test_knobs_fit_their_column(size: tuple[int, int]) -> None:
         lines = column.render().plain.split("\n")
         assert len(lines) == 9
         assert {len(line) for line in lines} == {column.content_size.width}
+
+
+async def test_the_mouse_presses_keys_and_goes_to_places() -> None:
+    fake = FakeConsole(running())
+    async with opened(fake, (120, 40)) as pilot:
+        line = shown(pilot).splitlines()[-1]
+        await pilot.click(offset=(line.index("Doctor"), 39))
+        await settled(pilot, lambda: pilot.app.screen.id == "doctor")
+        tabs = shown(pilot).splitlines()[1]
+        await pilot.click(offset=(tabs.index("History"), 1))
+        await settled(pilot, lambda: pilot.app.screen.id == "history")
+
+
+async def test_an_error_of_our_own_becomes_a_file_and_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_HOME", str(tmp_path))
+    fake = FakeConsole(running())
+
+    async def broken(url: str) -> ProbeResult:
+        raise RuntimeError("api_key='verysecret' was in the way")
+
+    monkeypatch.setattr(fake, "probe", broken)
+    async with opened(fake, (120, 40)) as pilot:
+        await pilot.press("p")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, ErrorCard))
+        assert "An error of qwen-tui itself: RuntimeError." in shown(pilot)
+        (path,) = (tmp_path / "state" / "crashes").iterdir()
+        assert path.name in shown(pilot).replace("\n", "")
+        assert "verysecret" not in path.read_text()
+        await pilot.press("escape")
+        await settled(pilot, lambda: view_of(pilot).busy is None)
+        assert "p Probe" in shown(pilot)

@@ -158,3 +158,49 @@ def test_a_storm_of_resizes_ends_with_a_whole_screen(env: dict[str, str]) -> Non
         console.wait(lambda text: text.splitlines()[-1].startswith(" s Start"))
         console.press("q")
         assert console.ended() == 0
+
+
+@pytest.mark.parametrize("term", ["linux", "screen-256color", "xterm"])
+def test_other_terminals_get_a_whole_screen(env: dict[str, str], term: str) -> None:
+    with terminal(env={**env, "TERM": term}) as console:
+        text = console.wait("s Start")
+        assert "Asked → got" in text
+        console.press("q")
+        assert console.ended() == 0
+        assert console.sane
+
+
+def test_ascii_paints_no_other_character(env: dict[str, str]) -> None:
+    with terminal("--ascii", env=env) as console:
+        console.wait("s Start")
+        text = console.wait(lambda text: "NVIDIA" in text)
+        assert text.isascii(), [c for c in text if not c.isascii()]
+
+
+def test_an_idle_console_writes_little(env: dict[str, str]) -> None:
+    """A slow ssh line must do: one kilobyte a second was measured, 3.1 with busy streams."""
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        console.read(1.0)
+        before = console.bytes_read
+        console.read_for(2.0)
+        assert console.bytes_read == before
+        console.press("s")
+        console.wait("RUNNING")
+        console.read_for(3.0)
+        before = console.bytes_read
+        console.read_for(4.0)
+        assert (console.bytes_read - before) / 4 < 4000
+
+
+def test_suspend_and_resume(env: dict[str, str]) -> None:
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        console.press("\x1a")
+        console.read_for(0.5)
+        assert console.state == "T"
+        assert console.sane
+        console.process.send_signal(signal.SIGCONT)
+        console.wait("s Start")
+        console.press("q")
+        assert console.ended() == 0

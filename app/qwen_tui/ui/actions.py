@@ -159,11 +159,6 @@ class Actions(App[None]):
         self.poll_anew()
         self.notify(tr(t("Figures every {seconds} s", seconds=f"{chosen:g}")), timeout=2)
 
-    def offer_guide(self) -> None:
-        """Show the first steps, once in a life; never while a server runs."""
-        if not self.view.alive:
-            self.action_guide()
-
     def action_guide(self) -> None:
         """Show the first steps."""
         self.push_screen(GuideCard(self.view), self._guided)

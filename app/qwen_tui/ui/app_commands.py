@@ -205,6 +205,14 @@ LOOKS: tuple[Command, ...] = (
         footer=False,
     ),
     Command(
+        "suspend",
+        "ctrl+z",
+        "suspend_process",
+        t("Suspend"),
+        t("Go to the shell; fg comes back. Not in a browser."),
+        footer=False,
+    ),
+    Command(
         "help",
         "question_mark,f1",
         "help",

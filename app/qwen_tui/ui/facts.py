@@ -32,7 +32,8 @@ class Facts(App[None]):
     log_buffer: LogBuffer
     apply_settings: Callable[[Settings], None]
     follow_server: Callable[[ServerSnapshot], None]
-    offer_guide: Callable[[], None]
+    action_guide: Callable[[], None]
+    _guide_offered: bool = False
     _settings: Settings | None = None
     _held: LiveSnapshot | None = None
     """The newest figures while the view is paused."""
@@ -52,6 +53,7 @@ class Facts(App[None]):
             changes.update(live=None, series=Series(), probe=None, probe_at=None, paused=False)
         self.change(**changes)
         self.follow_server(event.server)
+        self._offer_guide()
 
     @on(messages.LiveSampled)
     def _live_sampled(self, event: messages.LiveSampled) -> None:
@@ -102,6 +104,16 @@ class Facts(App[None]):
             self.apply_settings(event.settings)
         self._select_first()
 
+    def _offer_guide(self) -> None:
+        """Offer the first steps once everything is known, and never over a running server."""
+        view = self.view
+        if self._settings is None or view.selected is None or not view.server_known:
+            return
+        if self._settings.guide is None and not self._guide_offered:
+            self._guide_offered = True
+            if not view.alive:
+                self.action_guide()
+
     def _select_first(self) -> None:
         """Select a profile once profiles and GPU are known, unless the user was faster."""
         view = self.view
@@ -109,8 +121,7 @@ class Facts(App[None]):
             last = None if self._settings is None else self._settings.last_profile
             profile, why = choose(view.profiles, view.gpu, last)
             self.change(selected=profile, selected_why=why)
-            if self._settings is not None and self._settings.guide is None:
-                self.offer_guide()
+            self._offer_guide()
 
     @on(messages.Acknowledged)
     async def _acknowledged(self, event: messages.Acknowledged) -> None:

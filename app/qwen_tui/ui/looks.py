@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from qwen_tui.services.language import preferred_language
 from qwen_tui.ui.glyphs import ASCII, UNICODE, use_glyphs
 from qwen_tui.ui.themes import THEME_NAMES
-from qwen_tui_profiles.text import set_language, t, tr
+from qwen_tui_profiles.text import language, set_language, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -26,7 +28,6 @@ class Looks(App[None]):
 
     services: ConsoleServices
     do: Callable[[str, Coroutine[object, object, None]], None]
-    language: str = "en"
 
     def apply_settings(self, settings: Settings) -> None:
         """Use what the user chose before; a theme that is not there any more counts as none."""
@@ -36,8 +37,9 @@ class Looks(App[None]):
             self.use_ascii(ascii_only=settings.marks == "ascii")
         if settings.keys:
             self.set_keymap(dict(settings.keys))
-        if settings.language is not None and settings.language != self.language:
-            self._speak(settings.language)
+        tag = preferred_language(os.environ, lambda: settings.language)
+        if tag != language():
+            self._speak(tag)
 
     def use_ascii(self, *, ascii_only: bool) -> None:
         """Draw with ASCII alone, or with box and block glyphs."""
@@ -58,7 +60,7 @@ class Looks(App[None]):
 
     def action_language(self) -> None:
         """Change to the next language and remember it."""
-        tag = LANGUAGES[(LANGUAGES.index(self.language) + 1) % len(LANGUAGES)]
+        tag = LANGUAGES[(LANGUAGES.index(language()) + 1) % len(LANGUAGES)]
         self._speak(tag)
         self.do("remember", self.services.remember(language=tag))
 
@@ -66,6 +68,5 @@ class Looks(App[None]):
         """Use a language and draw every screen anew in it."""
         if not set_language(tag):
             self.notify(tr(t("There is no catalogue for {tag}.", tag=tag)), markup=False)
-        self.language = tag if tag in LANGUAGES else "en"
         for screen in self.screen_stack:
             screen.refresh(recompose=True)

@@ -9,7 +9,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.themes import THEME_NAMES
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ class ConsoleProvider(Provider):
         if app.check_action("pick", ()):
             for profile in app.view.profiles.profiles:
                 title = tr(t("Select {profile}", profile=profile.name))
-                yield title, partial(app.picked, profile.name), profile.title
+                yield title, partial(app.picked, profile.name), tr_shipped(profile.title)
 
     def _command(self, command: Command, node: DOMNode) -> Entry:
         app = cast("ConsoleApp", self.app)

@@ -10,7 +10,7 @@ from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.words import MODES, profile_engine
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def profile_row(profile: EngineProfile, width: int, *, selected: bool) -> Conten
 def sheet_lines(sheet: ProfileSheet, problems: Sequence[ProfileError], width: int) -> list[Content]:
     """Return title, findings, command, notes and the origin of each value."""
     profile, marks = sheet.profile, glyphs()
-    out = wrapped((profile.title, "bold"), width)
+    out = wrapped((tr_shipped(profile.title), "bold"), width)
     if profile.origin.path:
         out.append(fit((profile.origin.path, "$foreground-muted"), width))
     if sheet.problem is not None:
@@ -59,7 +59,7 @@ def sheet_lines(sheet: ProfileSheet, problems: Sequence[ProfileError], width: in
     out += [fit(f"  {name}={value}", width) for name, value in sheet.env.items()]
     out += wrapped((sheet.command, ""), width, indent=2)
     for note in profile.notes:
-        out += wrapped((f"{marks.dot} {note}", "$foreground-muted"), width)
+        out += wrapped((f"{marks.dot} {tr_shipped(note)}", "$foreground-muted"), width)
     if profile.provenance:
         out.append(Content.styled(tr(t("Where the values come from")), "bold"))
         for key, origin in profile.provenance.items():
@@ -70,7 +70,7 @@ def sheet_lines(sheet: ProfileSheet, problems: Sequence[ProfileError], width: in
 
 
 def _origin(key: str, origin: Provenance) -> Content:
-    parts = [origin.source, origin.date, origin.figure, origin.note]
+    parts = [origin.source, origin.date, origin.figure, tr_shipped(origin.note or "")]
     text = f" {glyphs().dot} ".join(part for part in parts if part)
     return Content.assemble(key.removeprefix("args."), "  ", (text, "$foreground-muted"))
 

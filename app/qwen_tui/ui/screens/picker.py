@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.words import MODES, profile_engine
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -79,7 +79,9 @@ class PickProfile(ModalScreen[str]):
         )
         origin = tr(t("yours")) if profile.origin.kind == "user" else ""
         second = Content.assemble(
-            "  ", (profile.title, "$foreground-muted"), (f"  {origin}" if origin else "", "$accent")
+            "  ",
+            (tr_shipped(profile.title), "$foreground-muted"),
+            (f"  {origin}" if origin else "", "$accent"),
         )
         return Option(Content("\n").join([fit(first, WIDTH), fit(second, WIDTH)]), profile.name)
 

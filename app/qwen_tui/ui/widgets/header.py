@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.geometry import Region
 from textual.reactive import var
 from textual.widget import Widget
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import Alarm
 
 __all__ = ["Header", "Notice", "Tabs", "header_line", "notice_line"]
+
+
+UPTIME = 12
+"""Cells at the end of the line that hold the uptime."""
 
 
 class Header(Widget):
@@ -55,7 +60,8 @@ class Header(Widget):
 
     def _tick(self) -> None:
         if self.view.alive and self.view.server.started is not None:
-            self.refresh()
+            # The uptime alone: a whole line a second is much for a slow ssh.
+            self.refresh(Region(self.size.width - UPTIME, 0, UPTIME, 1))
 
     def watch_view(self, old: View, new: View) -> None:
         """Draw again when the server or the selection is another one."""

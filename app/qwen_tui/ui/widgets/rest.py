@@ -12,7 +12,7 @@ from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.widgets.panel import Panel
 from qwen_tui.ui.words import MODES, profile_engine
 from qwen_tui_profiles.foreign import redact_argv
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
     from qwen_tui.ui.state import View
@@ -49,7 +49,10 @@ def launch_lines(view: View, width: int) -> list[Content]:
     model = profile.model.path or profile.model.repo
     pair = "" if profile.pair is None else "  " + tr(t("pair {name}", name=profile.pair))
     head = Content.assemble(
-        (profile.name, "bold"), "  ", profile.title, (f"  {tr(MODES[profile.mode])}", "$accent")
+        (profile.name, "bold"),
+        "  ",
+        tr_shipped(profile.title),
+        (f"  {tr(MODES[profile.mode])}", "$accent"),
     )
     out = [
         fit(head, width),
