@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -227,3 +228,36 @@ def test_given_size_replaces_underivable_dimensions(capsys: pytest.CaptureFixtur
         for part in capsys.readouterr().out.replace("}\n{", "}\0{").split("\0")
     ]
     assert rules == [["plan-weights-unknown"], [], ["plan-draft-size-unknown"], []]
+
+
+class _Cards:
+    """NVML with two cards: one that tells its memory, one that shares the host's."""
+
+    def __enter__(self) -> _Cards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def devices(self) -> tuple[SimpleNamespace, ...]:
+        gib = 1 << 30
+        return (
+            SimpleNamespace(memory_free_bytes=30 * gib, memory_total_bytes=32 * gib),
+            SimpleNamespace(memory_free_bytes=None, memory_total_bytes=None),
+        )
+
+
+def test_live_memory_of_either_kind_of_gpu(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qwen_tui_diagnostics.probes.nvml.Nvml", _Cards)
+    gib = 1 << 30
+    host = SimpleNamespace(available=110 * gib, total=120 * gib)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: host)
+    assert planning._live_gpu(None, {}) == (30.0, 32.0)
+    assert planning._live_gpu(None, {"CUDA_VISIBLE_DEVICES": "1"}) == (110.0, 120.0)
+    assert planning._live_gpu(1, {}) == (110.0, 120.0)
+    with pytest.raises(UsageError, match="no GPU 2"):
+        planning._live_gpu(2, {})
+    with pytest.raises(UsageError, match="no GPU -1"):
+        planning._live_gpu(-1, {})
+    plan = make_plan(PlanOptions(), _profile("27b-int4-speed"), paths)
+    assert prediction_of(plan)["live_free_gib"] == 30.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import psutil
+
 from qwen_tui.services.engines import DEMO_VERSION
 from qwen_tui.services.learning import learned
 from qwen_tui.services.plan_sources import (
@@ -320,6 +322,10 @@ def _live_gpu(index: int | None, env: Mapping[str, str]) -> tuple[float | None, 
     if not 0 <= chosen < len(devices):
         return None, None
     free, total = devices[chosen].memory_free_bytes, devices[chosen].memory_total_bytes
+    if total is None:
+        # A GPU without memory of its own (GB10) has the host's; SGLang asks for it the same way.
+        host = psutil.virtual_memory()
+        free, total = host.available, host.total
     return (
         None if free is None else free / _GIB,
         None if total is None else total / _GIB,
