@@ -49,7 +49,8 @@ def test_vllm_reads_them_too(kind: str, tmp_path: Path) -> None:
     report = verify(healthy(kind).write(tmp_path / "x"), engine="vllm")
     rules = {(f.rule, f.evidence) for f in report.findings}
     # vLLM builds mtp.fc by the list; these exports leave it out (vllm-project/vllm#38832).
-    expected = {("Q15", "mtp.fc")} if kind in {"mo-nvfp4", "mo-nvfp4-hf", "mo-fp8"} else set()
+    short_list = kind.startswith("mo-") and kind != "mo-mixed"
+    expected = {("Q15", "mtp.fc")} if short_list else set()
     assert rules == expected
 
 
@@ -110,6 +111,14 @@ def _short_prefix(c: Checkpoint) -> None:
     c.rename(lambda name: name.replace(PREFIX, "model."))
 
 
+def _kv_scales(c: Checkpoint) -> None:
+    c.quant["kv_cache_scheme"] = {"type": "float", "num_bits": 8, "dynamic": False}
+    for part in ("k", "v"):
+        c.file_of("lm_head.weight")[f"{PREFIX}layers.1.self_attn.{part}_proj.{part}_scale"] = (
+            Tensor("F32", ())
+        )
+
+
 TRAPS: dict[str, tuple[str, Callable[[Checkpoint], object], Callable[[Path], None]]] = {
     "container modules in ignore": (
         "ct-int4", _ignore(f"{PREFIX}layers.0.linear_attn", f"{PREFIX}layers.1.mlp", "model.visual",
@@ -123,6 +132,7 @@ TRAPS: dict[str, tuple[str, Callable[[Checkpoint], object], Callable[[Path], Non
     "an index with files of unusual names": ("ct-int4", _odd_names, _nothing),
     "F16 scales in a BF16 model": ("ct-int4", _half_scales, _nothing),
     "weight_shape as I32": ("ct-int4", _shape_i32, _nothing),
+    "an FP8 KV cache with its scales": ("mo-nvfp4", _kv_scales, _nothing),
     "no total_size": ("bf16", lambda c: None, _index(lambda i: i.pop("metadata"))),
     "total_size as a float": (
         "bf16", lambda c: None,
@@ -181,6 +191,10 @@ def test_an_unknown_architecture_is_unknown(tmp_path: Path) -> None:
 def test_an_unknown_quantization_is_unknown(tmp_path: Path) -> None:
     checkpoint = healthy("bf16")
     checkpoint.config["quantization_config"] = {"quant_method": "hqq", "nbits": 4}
+    for part in ("up_proj", "gate_proj"):
+        checkpoint.replace(f"{PREFIX}layers.1.mlp.{part}", {
+            "W_q": Tensor("U8", (64, 128)), "scale": Tensor("F16", (128, 1)),
+        })  # fmt: skip
     report = verify(checkpoint.write(tmp_path / "x"))
     assert report.verdict is Verdict.UNKNOWN
     assert report.judged.quantization is Reach.NONE
@@ -213,3 +227,43 @@ def test_bitsandbytes_is_recognised(tmp_path: Path) -> None:
     assert [(f.rule, f.severity.value) for f in report.findings] == [("Q01", "info")]
     assert report.judged.quantization is Reach.PARTIAL
     assert verify(folder, speculative=True).verdict is Verdict.WARN
+
+
+def test_mlx_is_named_first(tmp_path: Path) -> None:
+    """Its key names are foreign, too; the format is the cause."""
+    checkpoint = healthy("bf16", mtp=False)
+    checkpoint.config["quantization"] = {"bits": 4, "group_size": 64, "mode": "affine"}
+    checkpoint.rename(lambda name: name.replace(PREFIX, "language_model.model."))
+    module = "language_model.model.layers.1.mlp.up_proj"
+    checkpoint.replace(module, {
+        "weight": Tensor("U32", (128, 16)), "scales": Tensor("BF16", (128, 2)),
+        "biases": Tensor("BF16", (128, 2)),
+    })  # fmt: skip
+    report = verify(checkpoint.write(tmp_path / "x"))
+    assert report.findings[0].rule == "Q01"
+    assert "MLX" in str(report.findings[0].detail)
+    assert report.verdict is Verdict.ERROR
+
+
+def test_a_method_of_another_platform_is_unknown(tmp_path: Path) -> None:
+    checkpoint = healthy("bf16")
+    checkpoint.config["quantization_config"] = {"quant_method": "quark"}
+    report = verify(checkpoint.write(tmp_path / "x"))
+    assert [(f.rule, f.severity.value) for f in report.findings] == [("Q01", "warn")]
+    assert report.verdict is Verdict.UNKNOWN
+
+
+def test_a_config_without_dimensions_is_unknown(tmp_path: Path) -> None:
+    checkpoint = healthy("bf16")
+    del checkpoint.config["text_config"]["num_hidden_layers"]
+    del checkpoint.config["text_config"]["layer_types"]
+    report = verify(checkpoint.write(tmp_path / "x"))
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.judged.model is Reach.NONE
+
+
+def test_w4a16_needs_a_release(tmp_path: Path) -> None:
+    folder = healthy("mo-w4a16").write(tmp_path / "x")
+    old = verify(folder, engine_version="0.5.17")
+    assert [f.rule for f in old.findings] == ["Q01"]
+    assert "0.5.19" in old.findings[0].evidence

@@ -299,6 +299,36 @@ def gptq(n: int, k: int, group: int = 128) -> dict[str, Tensor]:
     }
 
 
+def _int_channel(n: int, k: int) -> dict[str, Tensor]:
+    return int_packed(n, k) | {"weight_scale": Tensor("BF16", (n, 1))}
+
+
+def _int_zero(n: int, k: int) -> dict[str, Tensor]:
+    return int_packed(n, k) | {"weight_zero_point": Tensor("I32", (-(-n // 8), k // 128))}
+
+
+def _fp8_ct_block(n: int, k: int) -> dict[str, Tensor]:
+    return {"weight": Tensor("F8_E4M3", (n, k)),
+            "weight_scale": Tensor("BF16", (-(-n // 128), -(-k // 128)))}  # fmt: skip
+
+
+def _mxfp4(n: int, k: int) -> dict[str, Tensor]:
+    return {"weight_packed": Tensor("U8", (n, k // 2)), "weight_scale": Tensor("U8", (n, k // 32))}
+
+
+def _mxfp8(n: int, k: int) -> dict[str, Tensor]:
+    return {"weight": Tensor("F8_E4M3", (n, k)), "weight_scale": Tensor("U8", (n, k // 32))}
+
+
+def _nvfp4_awq(n: int, k: int) -> dict[str, Tensor]:
+    return nvfp4(n, k) | {"pre_quant_scale": Tensor("BF16", (k,))}
+
+
+def _gptq8(n: int, k: int) -> dict[str, Tensor]:
+    return gptq(n, k) | {"qweight": Tensor("I32", (k // 4, n)),
+                         "qzeros": Tensor("I32", (k // 128, n // 4))}  # fmt: skip
+
+
 def _ct(fmt: str, weights: dict[str, Any], acts: Any, ignore: list[str]) -> dict[str, Any]:
     return {
         "quant_method": "compressed-tensors", "format": fmt, "ignore": ignore,
@@ -472,6 +502,31 @@ KINDS: dict[str, tuple[Any, dict[str, Any] | None, Callable[[str], bool], Any]] 
                                   "block_name_to_quantize": "model.language_model.layers",
                                   "extra_config": {".*in_proj_[ab]$": {"bits": 16}}},
                    _usual, None),
+    "ct-int4-channel": (_plain(_int_channel), _ct("pack-quantized", {
+        **_INT4, "strategy": "channel", "group_size": None}, None, _CT_IGNORE), _usual, None),
+    "ct-int4-zero": (_plain(_int_zero), _ct("pack-quantized", {**_INT4, "symmetric": False}, None,
+                                            _CT_IGNORE), _usual, None),
+    "ct-nvfp4a16": (_plain(lambda n, k: nvfp4_packed(n, k, acts=False)),
+                    _ct("nvfp4-pack-quantized", _FP4, None, _CT_IGNORE), _usual, None),
+    "ct-fp8-block": (_plain(_fp8_ct_block), _ct("float-quantized", {
+        "num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]},
+        _ACT8, _CT_IGNORE), _usual, None),
+    "ct-mxfp4": (_plain(_mxfp4), _ct("mxfp4-pack-quantized", {**_FP4, "group_size": 32,
+                                                              "strategy": "group"}, None,
+                                     _CT_IGNORE), _usual, None),
+    "mo-w4a16": (_plain(lambda n, k: nvfp4(n, k, acts=False)), {
+        "quant_method": "modelopt", "quant_algo": "W4A16_NVFP4", "ignore": _MO_IGNORE}, _usual,
+        None),
+    "mo-nvfp4-awq": (_plain(_nvfp4_awq), {"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ",
+                                          "ignore": _MO_IGNORE}, _usual, None),
+    "mo-mxfp8": (_plain(_mxfp8), {"quant_method": "modelopt", "quant_algo": "MXFP8",
+                                  "ignore": _MO_IGNORE}, _usual, None),
+    "fp8-tensor": (_plain(fp8_tensor), {"quant_method": "fp8", "activation_scheme": "static",
+                                        "ignored_layers": _FP8_SKIP}, _with_mtp, None),
+    "gptq-int8": (_plain(_gptq8), {"quant_method": "gptq", "bits": 8, "group_size": 128,
+                                   "desc_act": True, "sym": True,
+                                   "dynamic": {"-:.*in_proj_ba": {}, "-:^mtp.*": {}}}, _usual,
+                  None),
 }  # fmt: skip
 """Format → (how a matrix is stored, quantization config, which are quantized, hf_quant)."""
 

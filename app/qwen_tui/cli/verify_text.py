@@ -45,9 +45,9 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
     if inventory.tensors:
         yield tr(
             t(
-                "{tensors} tensors, {gib} GiB in {shards} files; {quantization}",
+                "{tensors} tensors, {size} in {shards} files; {quantization}",
                 tensors=f"{inventory.tensors:,}",
-                gib=f"{inventory.bytes / 2**30:.2f}",
+                size=_size(inventory.bytes),
                 shards=inventory.shards,
                 quantization=_scheme(report.quantization),
             )
@@ -55,13 +55,13 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
         for part, size in inventory.by_part.items():
             if size:
                 kinds = ", ".join(
-                    f"{dtype} {kind_size / 2**30:.3f}"
+                    f"{dtype} {_size(kind_size)}"
                     for dtype, kind_size in sorted(
                         inventory.dtypes.get(part, {}).items(), key=lambda item: -item[1]
                     )[:4]
                 )
                 name = tr(_PARTS.get(part, t("other")))
-                yield f"  {name:<14} {size / 2**30:>9.3f} GiB   {kinds}"
+                yield f"  {name:<14} {_size(size):>11}   {kinds}"
     judged = ", ".join(f"{name} {reach}" for name, reach in report.judged.as_json().items())
     yield tr(t("Judged: {judged}", judged=judged))
     assumed = report.assumed
@@ -77,6 +77,12 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
             ms=f"{report.seconds * 1000:.0f}",
         )
     )
+
+
+def _size(count: int) -> str:
+    if count >= 1 << 30:
+        return f"{count / 2**30:.2f} GiB"
+    return f"{count / 2**20:.2f} MiB" if count >= 1 << 20 else f"{count / 2**10:.2f} KiB"
 
 
 def _scheme(words: str | None) -> Text | str:

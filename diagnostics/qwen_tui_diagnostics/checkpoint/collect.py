@@ -38,12 +38,17 @@ class Rule:
 @cache
 def all_rules() -> Mapping[str, Rule]:
     """Return every rule; the order is that of causes before effects."""
-    from qwen_tui_diagnostics.checkpoint.rules.files import RULES as FILES
-    from qwen_tui_diagnostics.checkpoint.rules.hub import AFTER, BEFORE
-    from qwen_tui_diagnostics.checkpoint.rules.model import RULES as MODEL
-    from qwen_tui_diagnostics.checkpoint.rules.quantization import RULES as QUANTIZATION
+    from qwen_tui_diagnostics.checkpoint.rules import files, hub, model, quantization
 
-    rows = (*FILES, *BEFORE, *MODEL, *QUANTIZATION, *AFTER)
+    rows = (
+        *files.RULES,
+        *hub.BEFORE,
+        *model.CONFIG_RULES,
+        *quantization.CONFIG_RULES,
+        *model.RULES,
+        *quantization.RULES,
+        *hub.AFTER,
+    )
     return {row.id: row for row in rows}
 
 

@@ -304,6 +304,8 @@ def say_no_weights(source: Source, found: Findings) -> str | None:
         detail = t("There is {names}: pickled weights are not judged.", names=clean(others[0]))
     elif leftovers:
         detail = t("There is only an unfinished download ({name}).", name=clean(leftovers[0]))
+    elif "snapshots" in names:
+        detail = t("This is a repository of the Hub's cache: name the folder below snapshots/.")
     elif names:
         detail = t("There are {count} other files.", count=len(names))
     else:

@@ -32,6 +32,8 @@ from qwen_tui_diagnostics.checkpoint.small_files import check_small_files
 from qwen_tui_diagnostics.checkpoint.stock import Stock, take_stock
 from qwen_tui_diagnostics.checkpoint.unindexed import check_unindexed, check_unknown_modules
 from qwen_tui_diagnostics.checkpoint.values import ValueReader
+from qwen_tui_profiles.findings import Severity
+from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -198,7 +200,15 @@ def _judge_tensors(
     if j.found.errors("FN"):
         reach = Reach.PARTIAL
     if dims.layers is None or not dims.kinds or dims.hidden is None:
-        reach = Reach.PARTIAL
+        # Nothing could be compared: that is not known, and not a fault either.
+        j.found.add(
+            "M01",
+            severity=Severity.INFO,
+            evidence="no usable num_hidden_layers, layer_types or hidden_size",
+            consequence=t("The tensors were not compared with the config."),
+            files=["config.json"],
+        )
+        reach = Reach.NONE
     quant = check_quantization(
         QuantContext(
             stock=j.stock,

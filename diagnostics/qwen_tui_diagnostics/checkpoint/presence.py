@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checkpoint.layout import Experts, Need
-from qwen_tui_diagnostics.checkpoint.storage import MAIN_SUFFIXES
+from qwen_tui_diagnostics.checkpoint.storage import COMPANIONS, MAIN_SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_stored", "missing_experts", "wrong_experts", "wrong_shapes"]
 
-_FLOATS = frozenset({"BF16", "F16", "F32", "F8_E4M3"})
-_COMPANIONS = frozenset({"weight_scale", "weight_scale_2", "weight_scale_inv", "scales"})
+_FLOATS = frozenset({"BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2"})
 
 
 def is_stored(stock: Stock, need: Need | Experts) -> bool:
@@ -36,7 +35,9 @@ def is_stored(stock: Stock, need: Need | Experts) -> bool:
         return False
     if need.suffix in parts:
         return True
-    # Another storage form: its main tensor counts, whatever the config says about it.
+    if need.linear:
+        # Any storage form counts, the unknown ones too; what lies beside weights does not.
+        return any(suffix not in COMPANIONS and suffix != "bias" for suffix in parts)
     return need.suffix == "weight" and any(suffix in parts for suffix in MAIN_SUFFIXES)
 
 
@@ -100,11 +101,9 @@ def wrong_shapes(
         stored = stock.tensor(need.module, need.suffix)
         if stored is None or stored.entry.shape == need.shape:
             continue
-        parts = stock.modules[need.module]
-        dtype, shape = stored.entry.dtype, stored.entry.shape
-        if need.suffix == "weight" and not _COMPANIONS.isdisjoint(parts) and dtype in {"U8", "U32"}:
-            continue
-        if dtype == "U8" or "weight.absmax" in parts:
+        shape = stored.entry.shape
+        # Packed and foreign forms have shapes of their own, judged with their scheme.
+        if stored.entry.dtype not in _FLOATS:
             continue
         fits = len(shape) == len(need.shape) and all(
             want is None or want == have for want, have in zip(need.shape, shape, strict=True)

@@ -6,7 +6,7 @@ from qwen_tui_diagnostics.checkpoint.collect import Rule
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t
 
-__all__ = ["RULES"]
+__all__ = ["CONFIG_RULES", "RULES"]
 
 _E, _W, _I = Severity.ERROR, Severity.WARN, Severity.INFO
 _MODEL = "sglang 0.5.17–0.5.23, models/qwen3_5.py"
@@ -17,7 +17,7 @@ _GARBAGE = t(
 _VLLM = t("vLLM refuses to start: weights were not initialized from the checkpoint.")
 _SHAPES = t("The engine stops with an assertion on the shapes.")
 
-RULES: tuple[Rule, ...] = (
+CONFIG_RULES: tuple[Rule, ...] = (
     Rule("M01", _E, t("config.json cannot be used"),
          t("The engine refuses to start."), t("Download config.json again."), _MODEL),
     Rule("M02", _E, t("{engine} {version} does not have this architecture"),
@@ -26,6 +26,10 @@ RULES: tuple[Rule, ...] = (
     Rule("M00", _I, t("an architecture that the verifier does not know"),
          t("Files and index were judged; tensors and quantization were not."),
          None, "table of architectures"),
+)  # fmt: skip
+"""What is wrong with the config itself, before any tensor is looked at."""
+
+RULES: tuple[Rule, ...] = (
     Rule("M07", _E, t("the tensor names carry a prefix that this architecture does not load"),
          _GARBAGE,
          t("Rename the keys, or change `architectures` to the class that they belong to."),

@@ -6,7 +6,7 @@ from qwen_tui_diagnostics.checkpoint.collect import Rule
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t
 
-__all__ = ["RULES"]
+__all__ = ["CONFIG_RULES", "RULES"]
 
 _E, _W, _I = Severity.ERROR, Severity.WARN, Severity.INFO
 _CONFIG = "sglang 0.5.17–0.5.23, layers/quantization"
@@ -17,7 +17,7 @@ _GARBAGE = t(
 _VLLM = t("vLLM stops at the first tensor that finds no parameter.")
 _REFUSES = t("The engine stops with an assertion on the shapes.")
 
-RULES: tuple[Rule, ...] = (
+CONFIG_RULES: tuple[Rule, ...] = (
     Rule("Q17", _E, t("quantization_config stands under text_config only"),
          t("SGLang does not look there: it builds an unquantized model. Garbage, or out of "
            "memory."),
@@ -29,6 +29,10 @@ RULES: tuple[Rule, ...] = (
     Rule("Q00", _I, t("a quantization that the verifier does not know"),
          t("What the engine builds was not compared with what is stored."),
          None, "table of quantization methods"),
+)  # fmt: skip
+"""What is wrong with the config itself, before any tensor is looked at."""
+
+RULES: tuple[Rule, ...] = (
     Rule("Q20", _E, t("the declared quantization is not the stored one"),
          _GARBAGE, t("A wrong config.json was copied in: take it from the same release."),
          _CONFIG, _VLLM),
