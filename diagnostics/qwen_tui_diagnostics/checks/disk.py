@@ -314,7 +314,7 @@ CHECKS: tuple[Check, ...] = (
         evidence=("https://github.com/JustVugg/colibri/issues/1594",),
     ),
     Check(
-        "disk.device", t("model on NVMe"), _device, ("disk",),
+        "disk.device", t("the disk below the model"), _device, ("disk",),
         t("what is below the file system decides how long loading takes"), uses=("bench",),
     ),
     Check(
@@ -329,7 +329,7 @@ CHECKS: tuple[Check, ...] = (
         required=always, explained_by=("disk.path",),
     ),
     Check(
-        "disk.symlink", t("links stay inside the model"), _symlink, ("model",),
+        "disk.symlink", t("links in the model's folder"), _symlink, ("model",),
         t("a container that mounts the folder alone sees dangling links"),
         wanted=_has_model, applies=_has_shards,
     ),
