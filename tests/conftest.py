@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Expected sentences are English, whatever the locale and choice of whoever runs the tests.
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ.pop("QWEN_TUI_LANG", None)
 
 ON_DEMAND = {
     "slow": "minutes long: run with -m slow",

@@ -20,6 +20,7 @@ import argparse
 import ast
 import io
 import json
+import re
 import string
 import sys
 import tomllib
@@ -44,6 +45,9 @@ LANGUAGES = ("zh_CN",)
 
 _STEADY = datetime(2026, 1, 1, tzinfo=UTC)
 """Date in every header: the day of an extraction would make each one a change of the files."""
+
+_PERCENT = re.compile(r"%(?:\(\w+\))?[sdr](?!\w)")
+"""The fields of argparse's own sentences."""
 
 Messages = dict[str, list[str]]
 """Template → the files that use it, in the order of the sources."""
@@ -93,9 +97,12 @@ def templates_of(source: str, path: Path) -> Iterator[str]:
 
 
 def preset_texts(source: str) -> Iterator[str]:
-    """Yield what a shipped profile says to people: its title and its notes."""
+    """Yield what a shipped profile says to people: its title, its notes, and those of values."""
     data = tomllib.loads(source)
     yield from (data["title"], *data.get("notes", ()))
+    for origin in data.get("provenance", {}).values():
+        if "note" in origin:
+            yield origin["note"]
 
 
 def _add(found: Messages, template: str, path: Path) -> None:
@@ -198,6 +205,8 @@ def fields_of(template: str) -> Counter[tuple[str, str, str]] | None:
 
 def broken(template: str, translation: str) -> str | None:
     """Return what is wrong with a translation's placeholders, or nothing."""
+    if _PERCENT.findall(template) != _PERCENT.findall(translation):
+        return f"%-fields differ: {_PERCENT.findall(template)}"
     wanted, got = fields_of(template), fields_of(translation)
     if wanted is None:
         return None if got is None or not got else "fields where the template has none"

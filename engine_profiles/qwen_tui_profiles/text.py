@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LOCALE_DIR", "Text", "language", "set_language", "t", "tr"]
+__all__ = ["LOCALE_DIR", "Text", "language", "set_language", "t", "tr", "tr_shipped"]
 
 LOCALE_DIR = Path(__file__).with_name("locale")
 """Holds ``<language>/LC_MESSAGES/qwen_tui.mo``."""
@@ -61,6 +61,14 @@ def tr(text: Text | str) -> str:
         return text
     values = {k: tr(v) if isinstance(v, Text) else v for k, v in text.fields.items()}
     return _fill(_Language.current.gettext(text.template), values)
+
+
+def tr_shipped(text: str) -> str:
+    """Return a text of a data file that ships with us (a profile's title or note), translated.
+
+    The catalogue has these too; a text that a user wrote is not in it and passes unchanged.
+    """
+    return _Language.current.gettext(text) if text else text
 
 
 def set_language(tag: str) -> bool:

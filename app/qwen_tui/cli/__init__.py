@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from qwen_tui import __version__
 from qwen_tui.cli.registry import COMMANDS
 from qwen_tui_profiles.errors import QwenTuiError
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import language, set_language, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the console when no command is named."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        _choose_language()
         return _dispatch(arguments)
     except QwenTuiError as error:
         print_error(error)
@@ -64,6 +65,18 @@ def print_error(error: QwenTuiError) -> None:
     print(f"qwen-tui: {tr(error.message)}", file=sys.stderr)
     if error.remedy is not None:
         print(f"  → {tr(error.remedy)}", file=sys.stderr)
+
+
+def _choose_language() -> None:
+    """Speak the user's language from here on, the help included."""
+    from qwen_tui.services.language import preferred_language, remembered_language
+    from qwen_tui.services.paths import Paths
+
+    tag = preferred_language(os.environ, lambda: remembered_language(Paths.default()))
+    if tag != language() and set_language(tag) and tag != "en":
+        from qwen_tui.cli.argparse_words import speak
+
+        speak()
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from qwen_tui_profiles.errors import EngineError
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
 from qwen_tui_profiles.launch import LaunchSpec, build_launch
 from qwen_tui_profiles.profile import ContainerLaunch
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -157,7 +157,7 @@ def show_lines(
     profile: EngineProfile, spec: LaunchSpec, engine: EngineFound | None, judged: Judgement
 ) -> Iterator[str]:
     """Yield the profile for reading: facts, flags with their origin, what was changed, notes."""
-    yield f"{profile.name}: {profile.title}"
+    yield f"{profile.name}: {tr_shipped(profile.title)}"
     yield from _facts(profile, engine)
     yield ""
     yield tr(t("Flags"))
@@ -199,7 +199,7 @@ def show_lines(
         yield ""
         yield tr(t("Notes"))
         for note in profile.notes:
-            yield from _wrapped(note, "  - ")
+            yield from _wrapped(tr_shipped(note), "  - ")
 
 
 def _facts(profile: EngineProfile, engine: EngineFound | None) -> Iterator[str]:
@@ -235,7 +235,7 @@ def _flags(profile: EngineProfile) -> Iterator[str]:
 def _origin(profile: EngineProfile, key: str) -> Iterator[str]:
     p = profile.provenance.get(key)
     if p is not None:
-        parts = [p.source, p.date, p.figure, p.note]
+        parts = [p.source, p.date, p.figure, tr_shipped(p.note or "")]
         yield from _wrapped("; ".join(part for part in parts if part), "      ")
 
 

@@ -40,6 +40,11 @@ class Paths:
         return cls(dirs.user_config_path, dirs.user_state_path, dirs.user_cache_path)
 
     @property
+    def settings(self) -> Path:
+        """The user's settings, whether or not the file exists."""
+        return self.config / "config.toml"
+
+    @property
     def profiles(self) -> Path:
         """Folder of user profiles."""
         return self.config / "profiles"

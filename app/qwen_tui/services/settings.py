@@ -69,7 +69,7 @@ class Settings:
 
 def settings_path(paths: Paths) -> Path:
     """Return where the settings are, whether or not the file exists."""
-    return paths.config / "config.toml"
+    return paths.settings
 
 
 def load_settings(paths: Paths) -> Settings:
