@@ -19,7 +19,7 @@ from qwen_tui_diagnostics.enginelog.verdict import fatal_of, phase_at
 from qwen_tui_profiles.versions import Version
 
 if TYPE_CHECKING:
-    from qwen_tui_diagnostics.enginelog.boot import Boot
+    from qwen_tui_diagnostics.enginelog.boot import Boot, Span
     from qwen_tui_diagnostics.enginelog.runtime import RuntimeFacts
     from qwen_tui_profiles.findings import Value
 
@@ -181,19 +181,30 @@ def _timeline(boot: Boot) -> tuple[PhaseSpan, ...]:
     spans = sorted(boot.spans.items(), key=lambda item: PHASES.index(item[0]))
     out: list[PhaseSpan] = []
     for index, (phase, span) in enumerate(spans):
-        seconds = span.seconds
-        following = spans[index + 1][1].clock if index + 1 < len(spans) else None
-        if seconds is None and span.clock is not None and following is not None:
-            # A draft that loads after the graphs (or New Year, without a year) runs backwards.
-            seconds = following - span.clock if following >= span.clock else None
+        seconds, clock = span.seconds, span.clock
+        if seconds is None and clock is not None:
+            # (Without a year, New Year runs backwards.)
+            later = (s.clock for s in _followers(spans[index:]) if s.clock is not None)
+            end = next(later, None)
+            seconds = end - clock if end is not None and end >= clock else None
         out.append(
             PhaseSpan(
                 phase,
-                span.clock if span.has_year else None,
+                clock if span.has_year else None,
                 None if seconds is None else round(seconds, 3),
             )
         )
     return tuple(out)
+
+
+def _followers(spans: list[tuple[str, Span]]) -> list[Span]:
+    """Return what follows the first phase; a draft that loads after the graphs is left out."""
+    here, *rest = spans
+    if here[0] == "load_weights" and len(rest) > 1 and rest[0][0] == "load_draft":
+        draft, pool = rest[0][1].clock, rest[1][1].clock
+        if draft is not None and pool is not None and pool < draft:
+            rest = rest[1:]
+    return [span for _, span in rest]
 
 
 def _version_range(boot: Boot) -> tuple[str | None, str | None] | None:

@@ -19,6 +19,15 @@ PROCESS_CAUSES: tuple[Cause, ...] = (
     ),
     cause(
         "module_missing",
+        "No module named",
+        r"^\S*python[\d.]*(?:\.exe)?: (?:Error while finding module specification for .*|"
+        r"(?=No module named ))\(?(?:ModuleNotFoundError: )?No module named '?(?P<module>[\w.]+)",
+        t("The Python module {module} is not installed.", module=""),
+        t("Install it into the engine's environment, or start with the interpreter that has it."),
+        phase="args",
+    ),
+    cause(
+        "module_missing",
         "ImportError: ",
         r"^ImportError: (?!.*No module named)",
         t("A library or name that the engine imports does not exist in this environment."),

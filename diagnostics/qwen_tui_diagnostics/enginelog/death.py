@@ -26,6 +26,7 @@ _CAUSES = (*MEMORY_CAUSES, *GPU_CAUSES, *CONFIG_CAUSES, *PROCESS_CAUSES)
 _GATE = (
     "rror", "xcept", "ailed", "illed", "died", "dead", "imeout", "imed out", "igquit", "SIGQUIT",
     "crash", "exit", "eak ", "ptxas", "supported", "memory", "mamba", "erminate", "ncountered",
+    "odule named",
 )  # fmt: skip
 _MAX_KEPT = 64
 _MAX_SEARCHED = 8192
@@ -239,6 +240,7 @@ class DeathTracker:
         if line.message.startswith("KeyboardInterrupt"):
             if self.stop is None and not self.hits and not self.unknown:
                 self.stop = line
+                self.echoes.clear()  # they announced this interrupt
             return
         trace = self._trace
         if trace is not None and len(self.unknown) < _MAX_KEPT:

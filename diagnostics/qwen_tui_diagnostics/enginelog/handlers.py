@@ -176,8 +176,16 @@ def _load_end(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> None:
         value = fields.get(name)
         if value is not None and not draft:
             boot.state("quantization" if name == "quant" else "quantization_bits", value, line)
+    if load.elapsed is None and load.begin is not None:
+        load.elapsed = _between(load.begin, line)  # printed from 0.5.9 on
     _avail(boot, "draft loaded" if draft else "weights loaded", load.avail_after, line)
     boot.enter("load_draft" if draft else "load_weights", line, load.elapsed)
+
+
+def _between(begin: LogLine, end: LogLine) -> float | None:
+    if begin.clock is None or end.clock is None or end.clock < begin.clock:
+        return None
+    return end.clock - begin.clock
 
 
 def _speculates(boot: Boot) -> bool:

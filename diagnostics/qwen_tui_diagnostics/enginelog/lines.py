@@ -47,7 +47,7 @@ _VLLM_HEAD = re.compile(
     rf")?(?:(?P<src>\[?[\w./-]+\.py):\d+\] ?)"
 )
 _PROC = re.compile(r"\((?:(?P<proc>[\w.=: -]+?) )?pid=\d+(?:, ip=[\d.]+)?\) ?")
-_VLLM_RANK = re.compile(r"rank=(\d+)|_(?:TP|PP|DP|EP)(\d+)")
+_VLLM_RANK = re.compile(r"rank=\d+|_(?:TP|PP|DP|EP|PCP|DCP)\d+")
 _YEAR = re.compile(r"\b(20\d\d)-\d\d-\d\d[T ]")
 _PROGRESS = re.compile(r"it/s[\]\s]|s/it[\]\s]|%\||% Completed \|")
 

@@ -201,6 +201,12 @@ class LogReader:
         line = parse_line(text, number, cut=cut, learned=self._learned)
         if not line.text or not self._belongs(line):
             return
+        if 'HTTP/1.1" ' in line.message:  # inside a JSON record
+            self._boot.engine_lines += 1
+            self._boot.read_lines += 1
+            if "POST /" in line.message and '" 200' in line.message:
+                self._access(line.text)
+            return
         if line.engine is not None and line.text[0] != "[":
             prefix = learn_prefix(line)
             if prefix and len(prefix) <= _MAX_LEARNED:

@@ -160,7 +160,7 @@ def _code(report: LogReport) -> int:
 
 
 def _follow(path: Path, reader: LogReader) -> int:
-    """Tell what changes while the log grows; ends with Ctrl-C, or when the engine has died."""
+    """Tell what changes while the log grows, over restarts and deaths, until Ctrl-C."""
     from qwen_tui_diagnostics.enginelog.text import report_lines, verdict_line
 
     shown: tuple[object, ...] = ()
@@ -185,21 +185,35 @@ def _follow(path: Path, reader: LogReader) -> int:
 
 def _growing(path: Path) -> Iterator[bytes]:
     """Yield what is appended; begin again when the file is replaced or cut."""
-    offset, inode = 0, None
-    while True:
-        try:
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                if inode is not None and (status.st_ino != inode or status.st_size < offset):
-                    # Rotated, or truncated in place: the new file continues the log.
-                    offset = 0
-                    yield b"\n"
-                inode = status.st_ino
-                file.seek(offset)
+    file = _open(str(path))
+    try:
+        while True:
+            while data := file.read(_CHUNK_BYTES):
+                yield data
+            here = os.fstat(file.fileno())
+            fresh = _replacement(path, here)
+            if fresh is not None:
+                # Rotated: what was written before the rename is still to come from the old file.
                 while data := file.read(_CHUNK_BYTES):
-                    offset += len(data)
                     yield data
-        except FileNotFoundError as error:
-            if inode is None:
-                raise InputError(t("{file} does not exist.", file=str(path))) from error
-        time.sleep(_POLL_S)
+                file.close()
+                file = fresh
+            elif here.st_size < file.tell():
+                file.seek(0)  # truncated in place
+            else:
+                time.sleep(_POLL_S)
+                continue
+            yield b"\n"  # the last line of the old contents is complete
+    finally:
+        file.close()
+
+
+def _replacement(path: Path, here: os.stat_result) -> BinaryIO | None:
+    """Open the file that stands at ``path`` now, if it is another one."""
+    try:
+        status = path.stat()
+        if (status.st_dev, status.st_ino) == (here.st_dev, here.st_ino):
+            return None
+        return path.open("rb")
+    except OSError:
+        return None  # moved away, and the new one is not there yet
