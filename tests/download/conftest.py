@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.download_bench import Bench
 from support.fake_hub import FakeHub, fake_hub
+from support.warm_worker import nursery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -25,8 +28,35 @@ def hub() -> Iterator[FakeHub]:
         yield hub
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[tuple[str, ...]]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield from nursery(Path(folder))
+
+
+@pytest.fixture(scope="session")
+def memory() -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of syncs wait for nobody's disk."""
+    root = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=root, prefix="qwen-tui-test-") as folder:
+        yield Path(folder)
+
+
 @pytest.fixture
-def bench(hub: FakeHub, tmp_path: Path) -> Bench:
-    home = tmp_path / "home"
+def quick_path(memory: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def cold_bench(hub: FakeHub, quick_path: Path) -> Bench:
+    """Its workers are started as users start them."""
+    home = quick_path / "home"
     home.mkdir()
-    return Bench(hub, home, tmp_path / "model")
+    return Bench(hub, home, quick_path / "model")
+
+
+@pytest.fixture
+def bench(cold_bench: Bench, warm: tuple[str, ...]) -> Bench:
+    """Its workers come from the nursery; whatever else is real."""
+    return replace(cold_bench, command=warm)

@@ -189,7 +189,7 @@ def test_the_verdict_is_part_of_the_result(
 ) -> None:
     for name, value in environment(bench).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(aftermath, "judge", lambda _folder: document)
+    monkeypatch.setattr(aftermath, "judge", lambda *_: document)
     argv = ["download", bench.hub.repo, "--dest", str(bench.dest), "--yes"]
     assert main(argv) == code
     assert line in capsys.readouterr().out.splitlines()

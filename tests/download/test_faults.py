@@ -36,7 +36,8 @@ def after_probe(bench: Bench, *faults: Fault) -> None:
     bench.hub.fail(f"storage:{MODEL}", Fault(), *faults)
 
 
-async def test_a_quiet_download(bench: Bench) -> None:
+async def test_a_quiet_download(bench: Bench, tmp_path: Path) -> None:
+    bench.dest = tmp_path / "on a disk"
     run = await bench.download()
     assert run.status == "complete"
     assert bench.whole()
@@ -474,16 +475,22 @@ async def test_a_worker_with_xet_on_refuses_to_work(bench: Bench) -> None:
 
 
 async def test_cancel_does_not_wait_for_a_silent_host(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    cold_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "CANCEL_GRACE_S", 0.3)
-    bench.hub.fail("api", *[Fault(silence_after=0)] * 3)
+    cold_bench.hub.fail("api", *[Fault(silence_after=0)] * 3)
     began = time.monotonic()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def stop_in_silence(session: DownloadSession) -> None:
+        await asyncio.to_thread(cold_bench.hub.silent.wait)
+        session.cancel()
 
     def stop(session: DownloadSession, event: dict[str, Any]) -> None:
         if event["event"] == "ready":
-            session.cancel()
+            tasks.append(asyncio.create_task(stop_in_silence(session)))
 
-    run = await bench.download(stop)
+    run = await cold_bench.download(stop)
+    await tasks[0]
     assert "ended with -9" in error_of(run)
     assert time.monotonic() - began < 7

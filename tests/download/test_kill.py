@@ -93,25 +93,25 @@ async def kill_many(bench: Bench, times: int, seed: int) -> int:
     return resumed
 
 
-async def test_killed_again_and_again(bench: Bench) -> None:
-    resumed = await kill_many(bench, times=8, seed=7)
+async def test_killed_again_and_again(cold_bench: Bench) -> None:
+    resumed = await kill_many(cold_bench, times=8, seed=7)
     assert resumed > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_killed_a_hundred_times(bench: Bench) -> None:
-    resumed = await kill_many(bench, times=100, seed=11)
+async def test_killed_a_hundred_times(cold_bench: Bench) -> None:
+    resumed = await kill_many(cold_bench, times=100, seed=11)
     assert resumed > 30
 
 
-async def test_the_parent_that_dies_takes_the_worker_along(bench: Bench) -> None:
+async def test_the_parent_that_dies_takes_the_worker_along(cold_bench: Bench) -> None:
     """A worker whose standard input ends stops by itself and keeps what it has."""
-    bench.hub.files[MODEL] = os.urandom(4 << 20)
-    bench.hub.rate_bytes_s = 2e6
-    request = bench.request()
+    cold_bench.hub.files[MODEL] = os.urandom(4 << 20)
+    cold_bench.hub.rate_bytes_s = 2e6
+    request = cold_bench.request()
     ended: list[dict[str, Any]] = []
-    async with DownloadSession(request, environment=bench.environment()) as session:
+    async with DownloadSession(request, environment=cold_bench.environment()) as session:
         async for event in session.events():
             if event["event"] == "plan":
                 session.start()
@@ -123,4 +123,4 @@ async def test_the_parent_that_dies_takes_the_worker_along(bench: Bench) -> None
             if event["event"] == "result":
                 ended.append(event)
     assert [e["status"] for e in ended] == ["cancelled"]
-    assert part_of(bench).stat().st_size >= 500_000
+    assert part_of(cold_bench).stat().st_size >= 500_000

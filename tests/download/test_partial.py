@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -121,10 +122,9 @@ def test_bad_bytes_are_set_aside_and_counted(tmp_path: Path) -> None:
     )
 )
 def test_what_is_kept_is_always_a_prefix_and_never_less_than_synced(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes]]
+    memory: Path, steps: list[tuple[str, bytes]]
 ) -> None:
-    folder = tmp_path_factory.mktemp("p")
-    path = folder / "x.incomplete"
+    path = Path(tempfile.mkdtemp(dir=memory)) / "x.incomplete"
     boot = 0
     written = b""
     synced = 0

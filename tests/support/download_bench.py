@@ -10,7 +10,7 @@ from qwen_tui.services.download import DownloadRequest, DownloadSession
 from qwen_tui_profiles.errors import DownloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from support.fake_hub import FakeHub
@@ -48,6 +48,8 @@ class Bench:
     hub: FakeHub
     home: Path
     dest: Path
+    command: Sequence[str] | None = None
+    """How a worker is started; ``None`` = as users start it."""
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
@@ -60,10 +62,14 @@ class Bench:
             "repo": self.hub.repo,
             "dest": str(self.dest),
             "endpoint": self.hub.endpoint,
-            "backoff_s": 0.02,
+            "backoff_s": 0.005,
             "stall_s": 5.0,
         }
         return DownloadRequest(**{**settings, **changes})
+
+    def session(self, environment: dict[str, str], **changes: Any) -> DownloadSession:
+        request = self.request(**changes)
+        return DownloadSession(request, environment=environment, command=self.command)
 
     async def download(
         self,
@@ -73,7 +79,7 @@ class Bench:
     ) -> Run:
         run = Run()
         environment = self.environment(**(env or {}))
-        async with DownloadSession(self.request(**changes), environment=environment) as session:
+        async with self.session(environment, **changes) as session:
             try:
                 async for event in session.events():
                     run.events.append(event)

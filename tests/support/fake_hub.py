@@ -85,6 +85,14 @@ class FakeHub:
     gated: bool = False
     listed_sizes: dict[str, int] = field(default_factory=dict)
     """Sizes that the listing claims instead of the true ones."""
+    listed_commit: str | None = None
+    """What the listing calls the commit instead."""
+    listed_hashes: dict[str, str] = field(default_factory=dict)
+    """Hashes that the listing claims instead of the true ones."""
+    hashless: bool = False
+    """A mirror that tells no hash, neither in the listing nor with the file."""
+    silent: threading.Event = field(default_factory=threading.Event)
+    """Set when a request got no answer."""
     large_from: int = 1000
     """Files from this size on are in large-file storage."""
     rate_bytes_s: float | None = None
@@ -238,11 +246,18 @@ class _Handler(BaseHTTPRequestHandler):
                 entry["lfs"] = {"sha256": self._sha256(name), "size": size, "pointerSize": 134}
             else:
                 entry["blobId"] = self.hub.blob_id(name)
+            if name in self.hub.listed_hashes:
+                claimed = self.hub.listed_hashes[name]
+                entry["blobId"] = claimed
+                if "lfs" in entry:
+                    entry["lfs"]["sha256"] = claimed
+            if self.hub.hashless:
+                entry = {"rfilename": name, "size": size}
             siblings.append(entry)
         document = {
             "id": self.hub.repo,
             "modelId": self.hub.repo,
-            "sha": self.hub.commit,
+            "sha": self.hub.listed_commit or self.hub.commit,
             "private": False,
             "gated": False,
             "tags": [],
@@ -283,6 +298,8 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Xet-Hash": "f" * 64,
             "Content-Length": "0",
         }
+        if self.hub.hashless:
+            del headers["X-Linked-ETag"]
         self._head(302, headers)
         self._note(name, 0, 302, 0)
 
@@ -294,6 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, fault: Fault, path: str) -> None:
         if fault.drop_after is not None or fault.silence_after is not None:
             if fault.silence_after is not None:
+                self.hub.silent.set()
                 time.sleep(8)
             self._hang_up()
             return

@@ -14,6 +14,8 @@ from qwen_tui_profiles.text import Text, t, tr
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from qwen_tui_profiles.errors import DownloadError
+
 __all__ = ["View", "make_view"]
 
 _PLAIN_EVERY_S = 10.0
@@ -47,6 +49,10 @@ class View(Protocol):
         """Show the result."""
         ...
 
+    def failed(self, event: dict[str, Any], error: DownloadError) -> None:
+        """Show a failure of the whole download where the caller's own message does not."""
+        ...
+
 
 def make_view(*, as_json: bool, schema: str) -> View:
     """Return the view that fits the output."""
@@ -77,6 +83,10 @@ class _JsonView:
         del plan
         self.show(result)
 
+    def failed(self, event: dict[str, Any], error: DownloadError) -> None:
+        remedy = None if error.remedy is None else str(error.remedy)
+        self.show({**event, "event": "error", "message": str(error.message), "remedy": remedy})
+
 
 class _PlainView:
     """Lines on standard error, the result on standard output."""
@@ -106,6 +116,9 @@ class _PlainView:
     def end(self, result: dict[str, Any], plan: dict[str, Any]) -> None:
         for line in result_lines(result, plan):
             print(tr(line))
+
+    def failed(self, event: dict[str, Any], error: DownloadError) -> None:
+        """Nothing: the command prints every error on standard error."""
 
     def _say(self, line: Text) -> None:
         print(tr(line), file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
 
 SCHEMA = "qwen-tui.download/1"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +94,7 @@ class _Download:
         self._request = request
         self._view: View = make_view(as_json=args.json, schema=SCHEMA)
         self._interrupts = 0
+        self._stopped = asyncio.Event()
         self._plan: dict[str, Any] = {}
 
     async def run(self) -> int:
@@ -103,12 +105,17 @@ class _Download:
         try:
             async with DownloadSession(self._request) as session:
                 self._catch_signals(session)
-                with self._view:
-                    result = await self._follow(session)
-        except DownloadError:
+                try:
+                    with self._view:
+                        result = await self._follow(session)
+                finally:
+                    # What comes next is short; Ctrl-C may simply end it.
+                    self._release_signals()
+        except DownloadError as error:
             # Whatever a worker says that was told to stop, it was stopped.
             if self._interrupts:
                 return EXIT_INTERRUPTED
+            self._view.failed(session.failure or {}, error)
             raise
         if result is None:
             return EXIT_OK if self._args.dry_run else EXIT_INTERRUPTED
@@ -133,7 +140,7 @@ class _Download:
         if self._args.dry_run:
             return False
         nothing = not any(f["state"] != "here" for f in self._plan["files"])
-        if self._args.yes or nothing or await _ask():
+        if self._args.yes or nothing or await _ask(self._stopped):
             session.start()
             return True
         return False
@@ -144,7 +151,7 @@ class _Download:
 
         if result["status"] == "complete":
             remember_speed(self._paths, result, self._plan["endpoint"])
-            result["verify"] = await asyncio.to_thread(_judge, Path(result["folder"]))
+            result["verify"] = await asyncio.to_thread(self._judge, Path(result["folder"]))
         self._view.end(result, self._plan)
         if result["status"] == "cancelled":
             return EXIT_INTERRUPTED
@@ -154,6 +161,7 @@ class _Download:
     def _catch_signals(self, session: DownloadSession) -> None:
         def interrupt() -> None:
             self._interrupts += 1
+            self._stopped.set()
             if self._interrupts == 1:
                 self._view.stopping()
                 session.cancel()
@@ -161,12 +169,26 @@ class _Download:
                 session.kill()
 
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             loop.add_signal_handler(number, interrupt)
 
+    def _release_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
 
-async def _ask() -> bool:
-    """Ask on the terminal.
+    def _judge(self, folder: Path) -> dict[str, Any] | None:
+        from qwen_tui.services.download.aftermath import judge
+        from qwen_tui_profiles.errors import QwenTuiError
+
+        try:
+            return judge(folder, self._request, self._plan)
+        except QwenTuiError as error:
+            return {"verdict": "unknown", "problem": str(error.message)}
+
+
+async def _ask(stopped: asyncio.Event) -> bool:
+    """Ask on the terminal; an interruption is a no.
 
     Raises:
         UsageError: There is no terminal to ask on.
@@ -179,15 +201,19 @@ async def _ask() -> bool:
             t("Add --yes to fetch what the plan says, or --dry-run to see it only."),
         )
     print(tr(t("Fetch? [Y/n] ")), end="", file=sys.stderr, flush=True)
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().lower() in {"", "y", "yes", "j"} and answer != ""
-
-
-def _judge(folder: Path) -> dict[str, Any] | None:
-    from qwen_tui.services.download.aftermath import judge
-    from qwen_tui_profiles.errors import QwenTuiError
-
+    # Not in a thread: a thread that waits for a line cannot be told that nobody will type one.
+    loop = asyncio.get_running_loop()
+    typed = asyncio.Event()
+    descriptor = sys.stdin.fileno()
+    loop.add_reader(descriptor, typed.set)
+    waits = [asyncio.create_task(event.wait()) for event in (typed, stopped)]
     try:
-        return judge(folder)
-    except QwenTuiError as error:
-        return {"verdict": "unknown", "problem": str(error.message)}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        loop.remove_reader(descriptor)
+        for wait in waits:
+            wait.cancel()
+    if stopped.is_set():
+        return False
+    answer = os.read(descriptor, 1024).decode("utf-8", "replace")
+    return answer.strip().lower() in {"", "y", "yes", "j"} and answer != ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -128,11 +129,19 @@ class Follower:
                 generation, position, hashes = self._generation, self._position, self._hashes
             data = self._partial.read(position, _BLOCK)
             if not data:
+                if self._cut_short(generation, position):
+                    raise OSError(errno.EIO, "cut short by another program")
                 continue
             hashes.update(data)
             with self._condition:
                 if generation == self._generation:
                     self._position = position + len(data)
+
+    def _cut_short(self, generation: int, position: int) -> bool:
+        """Whether bytes that were written are gone, without a restart of ours."""
+        with self._condition:
+            # A restart empties the file first and tells afterwards.
+            return generation == self._generation and position < self._partial.length
 
 
 def file_hashes(

@@ -16,11 +16,20 @@ from huggingface_hub import HfApi, constants, errors
 
 from qwen_tui import __version__
 from qwen_tui.services.download.hosts import HostLog, host_of
-from qwen_tui.services.download.listing import RemoteFile, RemoteRepo, check_path
-from qwen_tui.services.download.problems import Problem, from_network
+from qwen_tui.services.download.listing import (
+    RemoteFile,
+    RemoteRepo,
+    check_commit,
+    check_path,
+    git_id,
+    sha256_id,
+)
+from qwen_tui.services.download.problems import LONGEST_WAIT_S, Problem, from_network
 from qwen_tui.services.download.route import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qwen_tui.services.download.control import Control
     from qwen_tui.services.download.request import DownloadRequest
 
@@ -59,17 +68,23 @@ class Hub:
             raise Problem("xet_on")
         if constants.HF_HUB_OFFLINE:
             raise Problem("offline")
-        token = huggingface_hub.get_token()
+        token, source = _token()
         return cls(
             endpoint=(request.endpoint or constants.ENDPOINT).rstrip("/"),
             token=token,
-            token_source=_token_source() if token else None,
+            token_source=source,
             library_version=huggingface_hub.__version__,
             cache=Path(constants.HF_HUB_CACHE),
         )
 
-    def list_files(self, request: DownloadRequest, control: Control, hosts: HostLog) -> RemoteRepo:
-        """Return the files of the revision, pinned to its commit.
+    def list_files(
+        self,
+        request: DownloadRequest,
+        control: Control,
+        hosts: HostLog,
+        notify: Callable[..., None],
+    ) -> RemoteRepo:
+        """Return the files of the revision, pinned to its commit; each retry is notified.
 
         Raises:
             Problem: The endpoint refuses or cannot be reached.
@@ -93,33 +108,44 @@ class Hub:
                 raise Problem("bad_repo_id", repo=request.repo) from error
             except Exception as error:
                 problem = _problem(error, host)
-                if not problem.retryable or attempt == _LISTING_TRIES:
-                    raise problem from error
                 wait = problem.fields.get("wait_s")
                 seconds = wait if isinstance(wait, int | float) else request.backoff_s * attempt
+                if not problem.retryable or attempt == _LISTING_TRIES or seconds > LONGEST_WAIT_S:
+                    raise problem from error
+                notify(
+                    "retry",
+                    path=request.repo,
+                    code=problem.code,
+                    fields=problem.fields,
+                    wait_s=seconds,
+                    attempt=attempt,
+                )
                 control.wait(float(seconds))
             else:
-                return _repo(request.repo, info)
+                return _repo(request, info)
         raise Problem("timeout", host=host)
 
 
-def _repo(repo: str, info: Any) -> RemoteRepo:
+def _repo(request: DownloadRequest, info: Any) -> RemoteRepo:
+    repo = request.repo
     files: list[RemoteFile] = []
     for sibling in info.siblings or ():
         lfs = sibling.lfs
-        sha256 = _field(lfs, "sha256")
+        path = check_path(sibling.rfilename)
+        sha256 = sha256_id(_field(lfs, "sha256"), path, repo)
         size = _field(lfs, "size") or sibling.size
         files.append(
             RemoteFile(
-                path=check_path(sibling.rfilename),
-                size=size if isinstance(size, int) else None,
-                sha256=sha256 if isinstance(sha256, str) else None,
-                blob_id=sibling.blob_id if sha256 is None else None,
+                path=path,
+                size=size if isinstance(size, int) and size >= 0 else None,
+                sha256=sha256,
+                blob_id=git_id(sibling.blob_id, path, repo) if sha256 is None else None,
             )
         )
-    if not isinstance(info.sha, str) or not files:
+    if not files:
         raise Problem("empty_listing", repo=repo)
-    return RemoteRepo(repo, info.sha, tuple(sorted(files, key=lambda f: f.path)))
+    commit = check_commit(info.sha, request.revision, repo)
+    return RemoteRepo(repo, commit, tuple(sorted(files, key=lambda f: f.path)))
 
 
 def _field(value: Any, name: str) -> Any:
@@ -141,7 +167,30 @@ def _problem(error: Exception, host: str) -> Problem:
         return refusal(response.status_code, response.headers, host, storage=False)
     if isinstance(error, errors.OfflineModeIsEnabled):
         return Problem("offline")
+    if isinstance(error, (ValueError, TypeError, KeyError, AttributeError)):
+        # It came, and is no listing: a login page of the network, or no mirror at all.
+        return Problem("no_listing", host=host)
     return from_network(error, host)
+
+
+def _token() -> tuple[str | None, str | None]:
+    """Return the token and where it comes from, by the Hub's own rules.
+
+    Raises:
+        Problem: The Hub's client cannot get one that the user's settings ask for.
+    """
+    if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+        # The user's word that a stored token goes nowhere unless asked for.
+        return None, None
+    try:
+        token = huggingface_hub.get_token()
+    except Exception as error:
+        raise Problem("no_token", reason=_first_line(error)) from error
+    return token, _token_source() if token else None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def _token_source() -> str:

@@ -171,7 +171,9 @@ class DownloadJob:
         plan = dict(self._now.plan or {})
         remember_speed(self.paths, result, plan["endpoint"])
         try:
-            result["verify"] = await asyncio.to_thread(judge, Path(result["folder"]))
+            result["verify"] = await asyncio.to_thread(
+                judge, Path(result["folder"]), self.request, plan
+            )
         except QwenTuiError as error:
             result["verify"] = {"verdict": "unknown", "problem": str(error.message)}
         notes = (*self._now.notes, *result_lines(result, plan))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from qwen_tui.services.download.problems import Problem
 from qwen_tui.services.download.transfer import Places
 
 if TYPE_CHECKING:
@@ -40,6 +42,14 @@ class Layout(Protocol):
 
     def places(self, file: RemoteFile) -> Places:
         """Return where the bytes of a file go."""
+        ...
+
+    def check(self, file: RemoteFile) -> None:
+        """Make sure that the file's place is below the folder and can take a file.
+
+        Raises:
+            Problem: It is not, or cannot.
+        """
         ...
 
     def publish(self, file: RemoteFile, revision: str) -> None:
@@ -77,6 +87,14 @@ class FolderLayout:
             aside=self.private / "aside" / file.path,
         )
 
+    def check(self, file: RemoteFile) -> None:
+        """Refuse a link on the way that leads out of the folder, and what is in the way."""
+        places = self.places(file)
+        for place in (places.partial, places.target, places.aside):
+            _check_parents(self.root, place)
+        if (self.root / file.path).is_dir():
+            raise Problem("in_the_way", path=str(self.root / file.path))
+
     def publish(self, file: RemoteFile, revision: str) -> None:
         """Write the ``.metadata`` file: commit, etag, time."""
         del revision
@@ -85,7 +103,7 @@ class FolderLayout:
         path.parent.mkdir(parents=True, exist_ok=True)
         _tag(hub)
         if file.etag is not None:
-            path.write_text(f"{self.commit}\n{file.etag}\n{time.time()}\n", encoding="utf-8")
+            _put(path, f"{self.commit}\n{file.etag}\n{time.time()}\n")
 
 
 @dataclass(frozen=True)
@@ -127,6 +145,10 @@ class CacheLayout:
             aside=self.private / "aside" / target.name,
         )
 
+    def check(self, file: RemoteFile) -> None:
+        """Nothing to refuse: names are hashes, and the cache's own links are the user's."""
+        del file
+
     def publish(self, file: RemoteFile, revision: str) -> None:
         """Link the snapshot to the blob and note what the revision stands for."""
         _tag(self.cache)
@@ -140,10 +162,34 @@ class CacheLayout:
         if revision != self.commit:
             ref = self._storage / "refs" / revision
             ref.parent.mkdir(parents=True, exist_ok=True)
-            ref.write_text(self.commit, encoding="ascii")
+            _put(ref, self.commit)
 
     def _blob(self, file: RemoteFile) -> Path | None:
         return None if file.etag is None else self._storage / "blobs" / file.etag
+
+
+def _check_parents(root: Path, place: Path) -> None:
+    whole = root.resolve()
+    for parent in reversed(place.parents):
+        if not parent.is_relative_to(root):
+            continue
+        if parent.is_symlink() and not parent.resolve().is_relative_to(whole):
+            raise Problem("leads_out", path=str(parent), target=str(parent.resolve()))
+        if parent.exists() and not parent.is_dir():
+            raise Problem("in_the_way", path=str(parent))
+
+
+def _put(path: Path, text: str) -> None:
+    """Replace a small file as a whole: never half written, never through a link."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(text)
+        os.replace(name, path)  # noqa: PTH105 - two plain names
+    except BaseException:
+        os.unlink(name)  # noqa: PTH108 - likewise
+        raise
 
 
 def _tag(folder: Path) -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["duration", "event_lines", "plan_lines", "progress_line", "result_lines", "size"]
 
+_MOST_FILES = 20
+"""Files that a plan names one by one; a checkpoint of 15 shards fits."""
+
 
 def event_lines(event: dict[str, Any]) -> Iterator[Text]:
     """Return what a person should know of an event."""
@@ -51,7 +54,7 @@ def event_lines(event: dict[str, Any]) -> Iterator[Text]:
         case "failed":
             yield describe(event["code"], event["fields"]).message
         case "file":
-            yield t("{path}: {gb}, hash proven.", path=path, gb=size(event["bytes"]))
+            yield _file_line(event, path)
         case _:
             return
 
@@ -73,6 +76,12 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[Text]:
         kept=size(plan["kept_bytes"]),
         fetch=size(plan["fetch_bytes"]),
     )
+    yield from _file_lines(plan["files"])
+    if plan["unknown_sizes"]:
+        yield t(
+            "  without a size in the listing: {n}; they come on top of these figures",
+            n=plan["unknown_sizes"],
+        )
     changed = [f["path"] for f in plan["files"] if f["state"] == "differs"]
     if changed:
         yield t("  different content here, kept aside when replaced: {paths}", paths=_list(changed))
@@ -83,9 +92,10 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[Text]:
             gb=size(sum(f["size"] or 0 for f in plan["left_out"])),
             paths=_list([f["path"] for f in plan["left_out"]]),
         )
-    yield t("  free afterwards: {gb}", gb=size(plan["free_after_bytes"]))
-    if plan["eta_s"] is not None:
-        yield t("  about {time} at the speed of last time", time=duration(plan["eta_s"]))
+    if plan["too_large"]:
+        yield t("  over 50 GB, not to be had with Xet off: {paths}", paths=_list(plan["too_large"]))
+    yield from _space_lines(plan)
+    yield from _time_lines(plan)
     if plan["leftovers"]["count"]:
         yield t(
             "  unfinished files of other downloads lie here: {n}, {gb}; they cannot be continued",
@@ -96,20 +106,68 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[Text]:
         yield _probe_line(probe)
 
 
+def _file_lines(files: list[dict[str, Any]]) -> Iterator[Text]:
+    """Return one line for each file, the largest first; many small ones as one line."""
+    words = {
+        "here": t("here, verified"),
+        "part": t("begun"),
+        "differs": t("other content here"),
+        "missing": t("to fetch"),
+    }
+    ordered = sorted(files, key=lambda f: (-(f["size"] or 0), f["path"]))
+    most = len(ordered) if len(ordered) <= _MOST_FILES + 1 else _MOST_FILES
+    for file in ordered[:most]:
+        state = words[file["state"]]
+        if file["state"] == "part":
+            state = t("{gb} of it here", gb=size(file["have_bytes"]))
+        yield t(
+            "    {gb:>10}  {path}  ({state})",
+            gb=tr(size(file["size"])) if file["size"] is not None else "—",
+            path=clean(file["path"]),
+            state=state,
+        )
+    rest = ordered[most:]
+    if rest:
+        yield t(
+            "    {gb:>10}  {n} smaller files ({fetch} of them to fetch)",
+            gb=tr(size(sum(f["size"] or 0 for f in rest))),
+            n=len(rest),
+            fetch=sum(1 for f in rest if f["state"] != "here"),
+        )
+
+
+def _space_lines(plan: dict[str, Any]) -> Iterator[Text]:
+    after = plan["free_after_bytes"]
+    if after < 0:
+        yield t(
+            "  free now: {free}, {short} too little",
+            free=size(plan["free_bytes"]),
+            short=size(-after),
+        )
+    else:
+        yield t(
+            "  free now: {free}, afterwards: {after}",
+            free=size(plan["free_bytes"]),
+            after=size(after),
+        )
+
+
+def _time_lines(plan: dict[str, Any]) -> Iterator[Text]:
+    if not plan["fetch_bytes"]:
+        return
+    if plan["eta_s"] is None:
+        yield t("  time: —, no download from this endpoint was measured yet")
+    else:
+        yield t("  about {time} at the speed of last time", time=duration(plan["eta_s"]))
+
+
 def result_lines(result: dict[str, Any], plan: dict[str, Any]) -> Iterator[Text]:
     """Return the result for a person."""
     seconds = max(float(result["seconds"]), 1e-3)
     fetched = result["fetched_bytes"]
     match result["status"]:
         case "complete":
-            yield t(
-                "Complete: {folder}, {n} of {n} hashes proven ({gb} in {time}, {speed}/s).",
-                n=len(plan["files"]),
-                folder=result["folder"],
-                gb=size(fetched),
-                time=duration(seconds),
-                speed=size(fetched / seconds),
-            )
+            yield from _complete_lines(result, plan, seconds)
         case "cancelled":
             yield t("Stopped; {gb} came. The same command goes on from there.", gb=size(fetched))
         case _:
@@ -130,6 +188,31 @@ def result_lines(result: dict[str, Any], plan: dict[str, Any]) -> Iterator[Text]
     yield from _verify_lines(result)
 
 
+def _complete_lines(result: dict[str, Any], plan: dict[str, Any], seconds: float) -> Iterator[Text]:
+    fetched = result["fetched_bytes"]
+    unproven = result.get("unproven", [])
+    count = len(plan["files"])
+    if fetched:
+        yield t(
+            "Complete: {folder}, {proven} of {n} hashes proven ({gb} in {time}, {speed}/s).",
+            proven=count - len(unproven),
+            n=count,
+            folder=result["folder"],
+            gb=size(fetched),
+            time=duration(seconds),
+            speed=size(fetched / seconds),
+        )
+    else:
+        yield t(
+            "Complete: {folder}, {proven} of {n} hashes proven; nothing had to be fetched.",
+            proven=count - len(unproven),
+            n=count,
+            folder=result["folder"],
+        )
+    if unproven:
+        yield t("Not proven, the server gave no hash for them: {paths}.", paths=_list(unproven))
+
+
 def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
     if result["status"] != "complete":
         return
@@ -147,6 +230,19 @@ def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
             rule=finding["rule"],
             title=clean(str(finding["title"])),
         )
+        files = finding.get("files") or ()
+        if files:
+            yield t("    in {paths}", paths=_list([str(f) for f in files]))
+        if finding.get("remedy") and finding["severity"] != "info":
+            yield t("    → {remedy}", remedy=clean(str(finding["remedy"])))
+
+
+def _file_line(event: dict[str, Any], path: str) -> Text:
+    if event["proven"]:
+        return t("{path}: {gb}, hash proven.", path=path, gb=size(event["bytes"]))
+    return t(
+        "{path}: {gb}, not proven: the server gave no hash.", path=path, gb=size(event["bytes"])
+    )
 
 
 def _ready_line(event: dict[str, Any]) -> Text:

@@ -24,6 +24,8 @@ __all__ = ["Journal", "Partial", "boot_id"]
 
 _KEEP_SIZE = 1
 """``FALLOC_FL_KEEP_SIZE``."""
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+"""A link that lies where a partial file goes would have its target cut to nothing."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -95,7 +97,7 @@ class Partial:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         journal = Journal.read(_journal_path(path))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, _OPEN, 0o644)
         try:
             have = os.fstat(descriptor).st_size
             if journal is None or journal.identity != identity or journal.size != size:
@@ -235,7 +237,7 @@ class Partial:
             place.parent.mkdir(parents=True, exist_ok=True)
             self.path.replace(place)
             os.close(self._fd)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(self.path, _OPEN, 0o644)
             self.length = 0
             self._write_journal(synced=0, etag=None, tries=self._journal.tries + 1)
 

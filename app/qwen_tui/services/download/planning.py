@@ -139,6 +139,7 @@ def _file_plan(
     control: Control,
     on_hashed: Callable[[str, int], None],
 ) -> FilePlan:
+    layout.check(file)
     present = layout.existing(file)
     differs = False
     if present is not None:

@@ -80,6 +80,12 @@ class Pool:
         self._over = threading.Event()
 
     @property
+    def unproven(self) -> list[str]:
+        """Files that are here, for which the server gave no hash to compare with."""
+        done = (t for t in self._transfers if t.state == "done")
+        return [t.file.path for t in done if not t.proven]
+
+    @property
     def fetched(self) -> int:
         """Bytes that came over the network."""
         return sum(t.fetched for t in self._transfers)
@@ -144,7 +150,12 @@ class Pool:
         else:
             seconds = time.monotonic() - began
             self._notify(
-                "file", path=path, bytes=transfer.received, seconds=seconds, sha256=hashes.sha256
+                "file",
+                path=path,
+                bytes=transfer.received,
+                seconds=seconds,
+                sha256=hashes.sha256,
+                proven=transfer.proven,
             )
 
     def _fail(self, path: str, problem: Problem) -> None:

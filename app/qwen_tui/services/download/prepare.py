@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from qwen_tui.services.download.hosts import host_of
 from qwen_tui.services.download.request import DownloadRequest
 from qwen_tui.services.paths import write_private
 from qwen_tui_profiles.errors import UsageError
+from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ __all__ = ["parse_rate", "prepare", "remember_speed"]
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_REVISION = re.compile(r"(?!.*\.\.)[\w][\w./+@-]{0,254}")
+"""What git allows and a file name below ``refs`` may be."""
+_LANGUAGE_ONLY = frozenset({"--language-only", "--language-model-only"})
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:i?[bB])?(?:/s)?")
 _SPEED_FILE = "download-speeds.json"
 
@@ -91,6 +96,11 @@ def prepare(
             t("{endpoint} is no address of a mirror.", endpoint=repr(endpoint)),
             t("Give a URL such as https://hf-mirror.com."),
         )
+    if revision is not None and _REVISION.fullmatch(revision) is None:
+        raise UsageError(
+            t("{revision} is no revision.", revision=repr(revision)),
+            t("Give a branch, a tag or a commit, for example --revision main."),
+        )
     return DownloadRequest(
         repo=repo,
         revision=revision or "main",
@@ -102,7 +112,29 @@ def prepare(
         workers=workers,
         limit_bytes_s=None if limit_rate is None else parse_rate(limit_rate),
         known_bytes_s=_speeds(paths).get(_endpoint_host(endpoint, environment)),
+        **_judged_for(profile),
     )
+
+
+def _judged_for(profile: EngineProfile | None) -> dict[str, Any]:
+    """Return what the checkpoint is judged for: the profile's own launch."""
+    if profile is None or profile.engine is EngineKind.DEMO:
+        return {}
+    argv = profile.argv
+    return {
+        "engine": profile.engine.value,
+        "speculative": any(a.startswith("--speculative-") for a in argv),
+        "language_only": any(a in _LANGUAGE_ONLY for a in argv),
+        "quantization": _flag(argv, "--quantization"),
+    }
+
+
+def _flag(argv: Sequence[str], flag: str) -> str | None:
+    for item, following in itertools.pairwise((*argv, "")):
+        name, equals, value = item.partition("=")
+        if name == flag:
+            return value if equals else following or None
+    return None
 
 
 def remember_speed(paths: Paths, result: Mapping[str, Any], endpoint: str) -> None:

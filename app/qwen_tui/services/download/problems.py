@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RETRYABLE", "Cancelled", "Problem", "from_network", "from_os"]
+__all__ = ["LONGEST_WAIT_S", "RETRYABLE", "Cancelled", "Problem", "from_network", "from_os"]
+
+LONGEST_WAIT_S = 600.0
+"""A server that asks for a longer pause ends the run; its user comes back later."""
 
 RETRYABLE = frozenset(
     {

@@ -41,6 +41,14 @@ class DownloadRequest:
     """Seconds after which it is, however little it was."""
     known_bytes_s: float | None = None
     """Speed measured last time at this endpoint; the plan's estimate rests on it."""
+    engine: str | None = None
+    """Engine that the checkpoint is judged for afterwards; ``None`` = the usual one."""
+    speculative: bool = False
+    """Whether that launch uses the MTP head."""
+    language_only: bool = False
+    """Whether it builds no vision tower."""
+    quantization: str | None = None
+    """Its ``--quantization``."""
 
     def to_json(self) -> str:
         """Return the request as one line."""

@@ -94,7 +94,7 @@ class Router:
             response.close()
             if not location:
                 raise Problem("bad_redirect", host=host_of(here))
-            there = urljoin(here, location)
+            there = _target(here, location)
             if urlsplit(here).scheme == "https" and urlsplit(there).scheme != "https":
                 raise Problem("downgrade", host=host_of(here), target=host_of(there))
             here, role = there, "storage" if origin_of(there) != origin_of(url) else role
@@ -176,8 +176,8 @@ def refusal(status: int, headers: Mapping[str, str], host: str, *, storage: bool
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return what ``Retry-After`` asks for, in seconds; ``None`` when it does not say."""
     value = headers.get("Retry-After", "").strip()
-    if value.isdigit():
-        return float(value)
+    if value.isascii() and value.isdigit():
+        return float(value[:12])
     if not value:
         return None
     import email.utils
@@ -187,6 +187,23 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     except ValueError:
         return None
+
+
+def _target(here: str, location: str) -> str:
+    """Return where a redirect leads.
+
+    Raises:
+        Problem: Not to a web address.
+    """
+    try:
+        there = urljoin(here, location)
+        scheme = httpx2.URL(there).scheme
+        named = bool(host_of(there))
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise Problem("bad_redirect", host=host_of(here)) from error
+    if scheme not in {"http", "https"} or not named:
+        raise Problem("odd_redirect", host=host_of(here), scheme=scheme)
+    return there
 
 
 def _content_range(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
@@ -199,7 +216,7 @@ def _content_range(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 def _length(headers: Mapping[str, str]) -> int | None:
     value = headers.get("Content-Length", "")
-    return int(value) if value.isdigit() else None
+    return int(value) if value.isascii() and value.isdigit() else None
 
 
 def _strong(value: str | None) -> str | None:

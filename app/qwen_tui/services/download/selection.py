@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["INDEX_NAME", "by_patterns", "indexed_files", "loaded_only"]
+__all__ = ["INDEX_NAME", "by_patterns", "indexed_files", "is_weight", "loaded_only"]
 
 INDEX_NAME = "model.safetensors.index.json"
 
@@ -60,7 +60,7 @@ def loaded_only(
         not weights. Weights are opened in the top folder only: safetensors, else ``.bin``, else
         ``.pt``; with an index, only the files that it names.
     """
-    weights = [p for p in paths if _is_weight(p)]
+    weights = [p for p in paths if is_weight(p)]
     top = [p for p in weights if "/" not in p]
     opened: set[str] = set()
     for suffix in (".safetensors", ".bin", ".pt"):
@@ -81,6 +81,7 @@ def _only_consolidated(opened: set[str]) -> bool:
     return all(p == "model.safetensors" or p.startswith("consolidated") for p in opened)
 
 
-def _is_weight(path: str) -> bool:
+def is_weight(path: str) -> bool:
+    """Whether a name is that of weights, in whatever format."""
     name = path.rsplit("/", 1)[-1].lower()
     return name.endswith(_WEIGHT_SUFFIXES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,23 @@ def _gb(value: Any) -> str:
     return f"{int(value) / 1e9:,.1f} GB" if isinstance(value, int | float) else "—"
 
 
+def _rate_limited(fields: Mapping[str, Any]) -> Text:
+    wait = fields.get("wait_s")
+    if not isinstance(wait, int | float) or wait <= 0:
+        return t("{host} asks to slow down (429).", host=fields["host"])
+    return t(
+        "{host} asks to slow down (429) and to come back in {wait:,.0f} s.",
+        host=fields["host"],
+        wait=wait,
+    )
+
+
+def _clock(stamp: Any) -> str:
+    if not isinstance(stamp, int | float):
+        return "—"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp))
+
+
 _KEEP = t("What was received is kept: run the same command again to go on.")
 _XET_REMEDY = t(
     "This mirror passes file bytes on to Xet's storage, which it does not stand in for. Use a "
@@ -67,6 +85,15 @@ _ROWS: dict[str, _Row] = {
     "bad_redirect": _Row(
         lambda f: t("{host} redirects without an end or a target.", host=f["host"]),
         t("Try the Hub itself: leave HF_ENDPOINT and --endpoint unset."),
+    ),
+    "bad_listing": _Row(
+        lambda f: t(
+            "The listing of {repo} holds an impossible {what}: {value}.",
+            repo=f["repo"],
+            what=f["what"],
+            value=f["value"],
+        ),
+        t("Do not trust this mirror; try the Hub itself: leave HF_ENDPOINT and --endpoint unset."),
     ),
     "bad_range": _Row(
         lambda f: t("{host} answered another range than was asked for.", host=f["host"]), _KEEP
@@ -126,17 +153,36 @@ _ROWS: dict[str, _Row] = {
         ),
         t("The server's copy is damaged, or something on the way changes it: use another mirror."),
     ),
+    "in_the_way": _Row(
+        lambda f: t(
+            "{path} is in the way: the repository has something else there.", path=f["path"]
+        ),
+        t("Move it, or choose another --dest."),
+    ),
     "index_too_large": _Row(
         lambda f: t("{path} is too large to be an index.", path=f["path"]),
         t("Leave --for out and choose files with --include."),
     ),
+    "leads_out": _Row(
+        lambda f: t(
+            "{path} is a link that leads out of the folder, to {target}.",
+            path=f["path"],
+            target=f["target"],
+        ),
+        t("Remove the link, or give the folder that it leads to as --dest."),
+    ),
     "locked": _Row(
         lambda f: t(
-            "Another download writes to {folder} (process {pid}).",
+            "Another download writes to {folder} (process {pid}, since {since}).",
             folder=f["folder"],
             pid=f.get("pid") or "—",
+            since=_clock(f.get("started")),
         ),
         t("Wait for it or stop it, then run this again."),
+    ),
+    "no_listing": _Row(
+        lambda f: t("{host} answers, but not as the Hub does.", host=f["host"]),
+        t("Is it a login page of the network, or no mirror? Check HF_ENDPOINT and --endpoint."),
     ),
     "no_permission": _Row(
         lambda f: t("{path} cannot be written: {reason}.", path=f["path"], reason=f["reason"]),
@@ -145,6 +191,10 @@ _ROWS: dict[str, _Row] = {
     "no_space": _Row(
         lambda f: t("The disk of {path} is full.", path=f["path"]),
         t("Make room and run the same command again: what was received is kept."),
+    ),
+    "no_token": _Row(
+        lambda f: t("The Hub's client cannot get a token: {reason}.", reason=f["reason"]),
+        t("Set HF_TOKEN, or log in again with `hf auth login`."),
     ),
     "not_enough_space": _Row(
         lambda f: t(
@@ -164,9 +214,25 @@ _ROWS: dict[str, _Row] = {
         ),
         t("Check --include and --exclude; patterns see the whole path."),
     ),
+    "odd_redirect": _Row(
+        lambda f: t(
+            "{host} redirects to an address of the kind {scheme}:, which is not followed.",
+            host=f["host"],
+            scheme=f["scheme"] or "—",
+        ),
+        t("Do not use this mirror."),
+    ),
     "offline": _Row(
         lambda _f: t("HF_HUB_OFFLINE is set, so nothing may be fetched."),
         t("Unset HF_HUB_OFFLINE for this command."),
+    ),
+    "other_commit": _Row(
+        lambda f: t(
+            "Commit {asked} was asked for, and the listing is of {got}.",
+            asked=f["asked"],
+            got=f["got"],
+        ),
+        t("The mirror holds another state of the repository: try the Hub itself."),
     ),
     "proxy": _Row(
         lambda f: t(
@@ -182,7 +248,7 @@ _ROWS: dict[str, _Row] = {
         lambda f: t("{host} has fewer bytes of this file than are here.", host=f["host"]), _KEEP
     ),
     "rate_limited": _Row(
-        lambda f: t("{host} asks to slow down (429).", host=f["host"]),
+        _rate_limited,
         t("Wait a few minutes; a token (`hf auth login`) raises the limit."),
     ),
     "read_only": _Row(

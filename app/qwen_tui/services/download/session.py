@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.services.download.sentences import describe
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from qwen_tui.services.download.request import DownloadRequest
 
-__all__ = ["DownloadSession", "worker_environment"]
+__all__ = ["WORKER_COMMAND", "DownloadSession", "worker_environment"]
 
 CANCEL_GRACE_S = 8.0
 """A worker that waits for a silent host cannot answer; killing it loses nothing."""
+WORKER_COMMAND = (sys.executable, "-P", "-m", "qwen_tui.services.download.worker")
+"""``-P``: Python would else import from the current folder first, and that may be a model's, whose
+Python files are nobody's to run."""
 _LINE_LIMIT = 64 << 20
 """A plan of many thousand files is one line."""
 
@@ -41,6 +44,9 @@ def worker_environment(base: Mapping[str, str], request: DownloadRequest) -> dic
 class DownloadSession:
     """One download in a child process of its own session.
 
+    ``command`` starts another worker than :data:`WORKER_COMMAND`. ``failure`` is the worker's
+    ``error`` event, once there is one.
+
     ::
 
         async with DownloadSession(request) as session:
@@ -50,22 +56,26 @@ class DownloadSession:
     """
 
     def __init__(
-        self, request: DownloadRequest, *, environment: Mapping[str, str] | None = None
+        self,
+        request: DownloadRequest,
+        *,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
         self._request = request
+        self._command = WORKER_COMMAND if command is None else tuple(command)
         self._environment = worker_environment(
             os.environ if environment is None else environment, request
         )
         self._process: asyncio.subprocess.Process | None = None
         self._noise: list[str] = []
+        self.failure: dict[str, Any] | None = None
         self._last_resort: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> DownloadSession:
         """Start the worker."""
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "qwen_tui.services.download.worker",
+            *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -105,14 +115,17 @@ class DownloadSession:
     def cancel(self) -> None:
         """Stop cleanly; the worker answers with its result, or is ended when it cannot."""
         self._say("cancel")
-        if self._last_resort is None:
+        if self._last_resort is None and self._running().returncode is None:
             loop = asyncio.get_running_loop()
             self._last_resort = loop.call_later(CANCEL_GRACE_S, self.kill)
 
     def kill(self) -> None:
         """End the worker at once; the next run goes on from the bytes on the disk."""
+        process = self._running()
+        if process.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._running().pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the worker's events until it ends.
@@ -128,6 +141,7 @@ class DownloadSession:
             while line := await process.stdout.readline():
                 event: dict[str, Any] = json.loads(line)
                 if event["event"] == "error":
+                    self.failure = event
                     raise describe(str(event["code"]), event["fields"])
                 ended = ended or event["event"] == "result"
                 yield event

@@ -12,7 +12,12 @@ import httpx2
 
 from qwen_tui.services.download.hashing import Follower
 from qwen_tui.services.download.partial import Partial
-from qwen_tui.services.download.problems import Problem, from_network, from_os
+from qwen_tui.services.download.problems import (
+    LONGEST_WAIT_S,
+    Problem,
+    from_network,
+    from_os,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +35,6 @@ __all__ = ["Places", "Transfer"]
 _DRIP_BYTES = 32 << 10
 """Less than this in a stall interval is a connection that only pretends to live."""
 _LONGEST_BACKOFF_S = 60.0
-_LONGEST_WAIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Transfer:
         received: Bytes here now, old ones included.
         fetched: Bytes that came over the network in this process.
         state: ``waiting``, ``connecting``, ``running``, ``stalled``, ``hashing``, ``done``.
+        proven: Whether the server gave a hash and the content has it; False until the end.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Transfer:
         self.received = 0
         self.fetched = 0
         self.state = "waiting"
+        self.proven = False
         self._places = places
         self._url = url
         self._router = router
@@ -104,6 +110,10 @@ class Transfer:
 
     def _until_proven(self, partial: Partial, syncer: ThreadPoolExecutor) -> Hashes:
         partial.reserve()
+        if partial.resumed and self.file.etag is None and partial.etag is None:
+            # Nothing says that the rest would belong to the same content.
+            partial.restart()
+            partial.resumed = 0
         self.received = partial.length
         if partial.resumed:
             self._notify("resumed", path=self.file.path, bytes=partial.resumed)
@@ -118,6 +128,7 @@ class Transfer:
             wanted = self.file.etag or self._linked
             found = hashes.sha256 if wanted and len(wanted) == 64 else hashes.blob_id
             if wanted is None or found is None or found == wanted:
+                self.proven = wanted is not None and found is not None
                 self._displace()
                 partial.finish(self._places.target)
                 self.state = "done"
@@ -135,7 +146,7 @@ class Transfer:
         target = self._places.target
         if not target.exists() and not target.is_symlink():
             return
-        kept = self._places.aside.with_name(self._places.aside.name + ".replaced")
+        kept = _free_name(self._places.aside, ".replaced")
         kept.parent.mkdir(parents=True, exist_ok=True)
         target.replace(kept)
         self._notify("displaced", path=self.file.path, kept=str(kept))
@@ -248,7 +259,7 @@ class Transfer:
         wait = problem.fields.get("wait_s")
         if not isinstance(wait, int | float):
             wait = min(self._request.backoff_s * 2 ** (failures - 1), _LONGEST_BACKOFF_S)
-        if wait > _LONGEST_WAIT_S:
+        if wait > LONGEST_WAIT_S:
             raise problem
         self.state = "stalled" if problem.code == "stalled" else "waiting"
         self._notify(
@@ -274,3 +285,13 @@ class Transfer:
             return
         finally:
             self._syncing.release()
+
+
+def _free_name(path: Path, suffix: str) -> Path:
+    """Return a name beside ``path`` that nothing has: what was kept once stays kept."""
+    number = 1
+    name = path.with_name(path.name + suffix)
+    while name.exists() or name.is_symlink():
+        number += 1
+        name = path.with_name(f"{path.name}{suffix}-{number}")
+    return name

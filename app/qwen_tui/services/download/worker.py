@@ -32,6 +32,7 @@ from qwen_tui.services.download.selection import (
     indexed_files,
     loaded_only,
 )
+from qwen_tui_profiles.foreign import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +57,7 @@ class Worker:
         self._start = threading.Event()
         self._out = threading.Lock()
         self._listing_ms = 0.0
+        self._token: str | None = None
 
     def run(self) -> int:
         """Do it; every outcome is one ``result`` or ``error`` event."""
@@ -67,7 +69,7 @@ class Worker:
         except Problem as problem:
             return self._error(problem)
         except OSError as error:
-            return self._error(from_os(error, self._request.dest or "cache"))
+            return self._error(from_os(error, error.filename or self._request.dest or "cache"))
         return 0
 
     def _error(self, problem: Problem) -> int:
@@ -76,7 +78,9 @@ class Worker:
         return 1
 
     def emit(self, event: str, **fields: object) -> None:
-        """Write one event; without a reader the download is cancelled."""
+        """Write one event, free of secrets; without a reader the download is cancelled."""
+        if "fields" in fields:
+            fields["fields"] = _without_secrets(fields["fields"], self._token)
         line = json.dumps({"event": event, **fields}, default=str) + "\n"
         try:
             with self._out:
@@ -106,25 +110,32 @@ class Worker:
         from qwen_tui.services.download.hub import Hub
 
         hub = Hub.connect(self._request)
+        self._token = hub.token
         self.emit(
             "ready",
             xet="off",
             hub_version=hub.library_version,
-            endpoint=hub.endpoint,
+            endpoint=redact(hub.endpoint),
             token={"present": hub.token is not None, "from": hub.token_source},
         )
         stamp = time.monotonic()
-        repo = hub.list_files(self._request, self._control, self._hosts)
+        repo = hub.list_files(self._request, self._control, self._hosts, self.emit)
         self._listing_ms = (time.monotonic() - stamp) * 1000
         connections = self._request.workers + 1
         with make_client(stall_s=self._request.stall_s, connections=connections) as client:
             router = Router(client, hub.endpoint, hub.token, self._hosts)
             layout = self._layout(hub, repo)
-            with FolderLock(layout.private):
-                self._with_lock(began, hub, repo, router, layout)
+            with FolderLock(layout.private) as lock:
+                self._with_lock(lock, began, hub, repo, router, layout)
 
     def _with_lock(
-        self, began: float, hub: Hub, repo: RemoteRepo, router: Router, layout: Layout
+        self,
+        lock: FolderLock,
+        began: float,
+        hub: Hub,
+        repo: RemoteRepo,
+        router: Router,
+        layout: Layout,
     ) -> None:
         wanted, left_out = self._select(repo, router)
         manifest = Manifest.load(layout.private, repo.repo, repo.commit)
@@ -135,7 +146,7 @@ class Worker:
             repo=repo.repo,
             revision=self._request.revision,
             commit=repo.commit,
-            endpoint=hub.endpoint,
+            endpoint=redact(hub.endpoint),
             folder=str(layout.folder),
             eta_s=_eta(plan, self._request.known_bytes_s),
             probes=self._probe(hub, repo, router, plan),
@@ -144,6 +155,9 @@ class Worker:
         plan.check()
         self._start.wait()
         self._control.checkpoint()
+        lock.used = True
+        # The seconds of the result are the transfer's, not those that somebody read the plan.
+        began = time.monotonic()
         for file_plan in plan.files:
             if file_plan.state == "here":
                 layout.publish(file_plan.file, self._request.revision)
@@ -263,11 +277,22 @@ class Worker:
             folder=None if folder is None else str(folder),
             commit=commit,
             manifest=None if manifest is None else str(manifest),
+            unproven=[] if pool is None else pool.unproven,
             fetched_bytes=0 if pool is None else pool.fetched,
             seconds=time.monotonic() - began,
             hosts=self._hosts.as_json(),
-            failures=[{"path": p, "code": e.code, "fields": e.fields} for p, e in failures],
+            failures=[
+                {"path": p, "code": e.code, "fields": _without_secrets(e.fields, self._token)}
+                for p, e in failures
+            ],
         )
+
+
+def _without_secrets(fields: object, token: str | None) -> object:
+    secrets = () if token is None else (token,)
+    if isinstance(fields, dict):
+        return {k: redact(v, secrets) if isinstance(v, str) else v for k, v in fields.items()}
+    return fields
 
 
 class _Announcer:
