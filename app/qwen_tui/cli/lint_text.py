@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.findings import Severity
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import t, tr, tr_shipped
+from qwen_tui_profiles.wrapping import columns, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ def rules_lines() -> Iterator[str]:
     for rule in RULES:
         span = f"{rule.since or ''}..{rule.until or ''}"
         engine = rule.engine.value if rule.engine else "any"
-        template = rule.title.template.replace("{{", "{").replace("}}", "}")
+        template = tr_shipped(rule.title.template).replace("{{", "{").replace("}}", "}")
         yield f"{rule.id:<{width}}  {_WORDS[rule.severity]}  {engine:<6}  {span:<16}  {template}"
 
 
@@ -102,11 +102,4 @@ def _span(finding: Finding) -> str:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
-    return textwrap.wrap(
-        text,
-        max(width, len(indent) + 20),
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [indent.rstrip()]
+    return wrapped(text, max(width, columns(indent) + 20), indent) or [indent.rstrip()]

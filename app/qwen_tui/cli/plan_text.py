@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import Text, t, tr
+from qwen_tui_profiles.wrapping import padded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,7 +176,7 @@ def _block_rows(details: object) -> Iterator[str]:
 
 
 def _row(label: Text, value: str) -> str:
-    return f"  {tr(label):<22}{value}"
+    return f"  {padded(tr(label), 22)}{value}"
 
 
 def _interval(interval: Interval) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.wrapping import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,11 +67,4 @@ def diff_lines(
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, max(width, 40), indent, indent)

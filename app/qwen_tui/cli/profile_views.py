@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.errors import EngineError
@@ -11,6 +10,7 @@ from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_a
 from qwen_tui_profiles.launch import LaunchSpec, build_launch
 from qwen_tui_profiles.profile import ContainerLaunch
 from qwen_tui_profiles.text import t, tr, tr_shipped
+from qwen_tui_profiles.wrapping import padded, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,8 @@ def list_lines(profiles: ProfileSet) -> Iterator[str]:
     for p in rows:
         # The user's own stand out; a shipped profile is the normal case and needs no word.
         origin = tr(t("yours")) if p.origin.kind == "user" else ""
-        line = f"{p.name:<{width}}  {p.engine.value:<6}  {p.mode.value:<7}  {origin:<5}  {p.title}"
+        line = f"{p.name:<{width}}  {p.engine.value:<6}  {p.mode.value:<7}  "
+        line += f"{padded(origin, 5)}  {tr_shipped(p.title)}"
         if p.ignore:
             line += "  [" + tr(t("overrides {rules}", rules=", ".join(p.ignore))) + "]"
         yield line
@@ -241,14 +242,7 @@ def _origin(profile: EngineProfile, key: str) -> Iterator[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, width, indent)
 
 
 def _redacted(env: Mapping[str, str]) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checkpoint.report import Verdict
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.wrapping import columns, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,11 +110,4 @@ def _finding_lines(finding: CheckpointFinding) -> Iterator[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
-    return textwrap.wrap(
-        text,
-        max(width, len(indent) + 20),
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [indent.rstrip()]
+    return wrapped(text, max(width, columns(indent) + 20), indent) or [indent.rstrip()]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.wrapping import columns, padded, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,14 +138,7 @@ def report_lines(report: LogReport) -> Iterator[str]:
 
 def _sentence(text: Text, indent: str = "", mark: str = "") -> Iterator[str]:
     """Yield a sentence, wrapped; ``mark`` stands before its first line only."""
-    yield from textwrap.wrap(
-        tr(text),
-        _WIDTH,
-        initial_indent=indent + mark,
-        subsequent_indent=indent + " " * len(mark),
-        break_long_words=False,
-        break_on_hyphens=False,  # a flag must stay in one piece
-    )
+    yield from wrapped(tr(text), _WIDTH, indent + mark)
 
 
 def boots_table(reports: tuple[LogReport, ...]) -> Iterator[str]:
@@ -200,9 +193,9 @@ def _figures(report: LogReport) -> Iterator[str]:
     if not rows:
         return
     yield ""
-    width = max(len(label) for label, _ in rows)
+    width = max(columns(label) for label, _ in rows)
     for label, value in rows:
-        yield f"  {label:<{width}}  {_value(value)}"
+        yield f"  {padded(label, width)}  {_value(value)}"
 
 
 def _budget(report: LogReport) -> Iterator[str]:
@@ -224,7 +217,7 @@ def _budget(report: LogReport) -> Iterator[str]:
         else:
             start, end = left - part.gib, left
             left = start
-        yield f"  {label:<22} {part.gib:>8.2f}  {_bar(start, end, scale)}  {part.basis}"
+        yield f"  {padded(label, 22)} {part.gib:>8.2f}  {_bar(start, end, scale)}  {part.basis}"
 
 
 def _bar(start: float, end: float, scale: float) -> str:
@@ -241,7 +234,7 @@ def _timeline(report: LogReport) -> Iterator[str]:
     yield ""
     yield tr(t("Time"))
     for span in spans:
-        yield f"  {tr(_PHASES[span.phase]):<22} {span.seconds:>8.1f} s"
+        yield f"  {padded(tr(_PHASES[span.phase]), 22)} {span.seconds:>8.1f} s"
 
 
 def _value(value: Value) -> str:
