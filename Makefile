@@ -10,8 +10,9 @@ STAMP := $(VENV)/.installed
 run: $(STAMP)
 	$(BIN)/qwen-tui
 
+# Most of the suite waits for child processes, so three workers share two cores.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 setup: $(STAMP)
 
