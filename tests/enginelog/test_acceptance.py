@@ -242,3 +242,43 @@ def test_seconds_of_loads_before_0_5_9_come_from_the_clock() -> None:
     )  # fmt: skip
     spans = {s.phase: s.seconds for s in read_text(text).timeline}
     assert (spans["load_weights"], spans["load_draft"]) == (9.0, 1.0)
+
+
+def test_what_a_line_explains_is_no_silent_change() -> None:
+    text = (
+        at("server_args={'chunked_prefill_size': 8192}")
+        + at("Chunked prefill is disabled for multimodal models with the Transformers backend to x")
+        + at("max_total_num_tokens=840736, chunked_prefill_size=-1, max_running_requests=4, "
+             "context_len=32768, available_gpu_mem=5.04 GB")
+    )  # fmt: skip
+    report = read_text(text)
+    assert report.clamps == ()
+    assert adjusted(report)["--chunked-prefill-size"] == (None, -1)
+    asked = ["sglang", "--chunked-prefill-size", "8192"]
+    assert clamps(read_text(text, asked)) == [("--chunked-prefill-size", 8192, -1)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "entry"),
+    [("torch.float8_e4m3fn", ("auto", "torch.float8_e4m3fn")), ("torch.bfloat16", None)],
+)
+def test_an_8_bit_cache_that_the_checkpoint_declares(dtype: str, entry: object) -> None:
+    text = at("server_args={'kv_cache_dtype': 'auto'}")
+    text += at(f"KV Cache is allocated. dtype: {dtype}, #tokens: 9, K size: 4.1 GB, V size: 4.1 GB")
+    report = read_text(text)
+    assert report.clamps == ()
+    assert adjusted(report).get("--kv-cache-dtype") == entry
+
+
+def test_memory_that_the_trial_run_lacks_is_not_answered_with_the_share() -> None:
+    text = core("Starting to load model /m...") + core("EngineCore failed to start.", "ERROR")
+    for line in (
+        "Traceback (most recent call last):",
+        f'  File "{SITE}/vllm/v1/worker/gpu_model_runner.py", line 1, in profile_run',
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.37 GiB.",
+    ):
+        text += core(line, "ERROR")
+    fatal = read_text(text).fatal
+    assert fatal is not None
+    assert "--max-num-batched-tokens" in str(fatal.remedy)
+    assert "memory-utilization" not in str(fatal.remedy)

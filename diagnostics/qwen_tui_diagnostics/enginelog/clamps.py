@@ -57,6 +57,10 @@ class Changes:
         self.clamps: list[Clamp] = []
         self.adjustments: list[Clamp] = []
 
+    def announced(self, arg: str) -> bool:
+        """Tell whether the argument has an entry."""
+        return any(c.arg == arg for c in (*self.clamps, *self.adjustments))
+
     def add(
         self,
         arg: str,

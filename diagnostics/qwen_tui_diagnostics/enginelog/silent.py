@@ -40,9 +40,12 @@ def silent_sglang(boot: Boot, out: Changes, requested: Mapping[str, Value] | Non
         want, fact = asked.get(name), boot.facts.get(fact_name)
         if name == "max_mamba_cache_size" and boot.args.get("dp_size") not in {None, 1}:
             continue  # shared out among the data-parallel workers
+        flag = "--" + name.replace("_", "-")
+        if out.announced(flag):
+            continue
         if isinstance(want, int) and want > 0 and fact is not None and fact.value != want:
             out.add(
-                "--" + name.replace("_", "-"), want, fact.value, "engine", _SILENT, None,
+                flag, want, fact.value, "engine", _SILENT, None,
                 fact.line, clamp=True,
             )  # fmt: skip
     dtype, fact = asked.get("kv_cache_dtype"), boot.facts.get("kv_dtype")
@@ -51,6 +54,11 @@ def silent_sglang(boot: Boot, out: Changes, requested: Mapping[str, Value] | Non
         out.add(
             "--kv-cache-dtype", dtype, fact.value, "engine", _SILENT, None, fact.line, clamp=True
         )
+    elif dtype == "auto" and fact is not None and str(fact.value).startswith("torch.float8"):
+        out.add(
+            "--kv-cache-dtype", dtype, fact.value, "checkpoint",
+            t("The checkpoint declares an 8-bit KV cache."), None, fact.line, clamp=False,
+        )  # fmt: skip
     _tree_cache(boot, out, asked)
 
 

@@ -17,6 +17,11 @@ __all__ = ["fatal_of", "phase_at"]
 
 _ORDER = {phase: index for index, phase in enumerate(PHASES)}
 
+_PROFILING = t(
+    "The trial run before the pool is sized does not fit beside the weights: lower "
+    "--max-num-batched-tokens and --max-num-seqs, or use a smaller quantisation."
+)
+
 # Functions in a traceback that tell where a boot was, outermost first.
 _FRAMES: dict[str, str] = {
     "load_model": "load_weights",
@@ -59,7 +64,8 @@ def fatal_of(boot: Boot) -> tuple[Fatal | None, Hit | EchoSeen | None]:
         )
     remedy = root.cause.remedy
     if root.cause.kind == "cuda_oom":
-        remedy = _oom_remedy(boot, phase_at(boot, root))
+        profiling = root.trace is not None and "profile_run" in root.trace.frames
+        remedy = _PROFILING if profiling else _oom_remedy(boot, phase_at(boot, root))
     summary = root.cause.summary
     if root.groups:
         shown = {k: safe_text(v, boot.secrets) for k, v in root.groups.items()}
