@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -11,13 +13,14 @@ import subprocess
 import sys
 import time
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from qwen_tui.cli import main
 from qwen_tui.services.download import aftermath, sentences
-from qwen_tui.services.download.narration import event_lines, result_lines
+from qwen_tui.services.download.narration import event_lines, plan_lines, result_lines
 from qwen_tui.services.download.prepare import parse_rate, prepare
 from qwen_tui.services.download.problems import RETRYABLE, from_os
 from qwen_tui.services.paths import Paths
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from support.download_bench import Bench
 
+MODEL = "model.safetensors"
 TOKEN = "hf_0123456789abcdef"
 
 
@@ -335,3 +339,180 @@ def test_disk_failures_have_their_own_sentences(number: int, code: str) -> None:
     assert problem.code == code
     assert not problem.retryable
     assert "/m/x" in str(sentences.describe(problem.code, problem.fields).message)
+
+
+def test_ctrl_c_at_the_question_ends_it_at_once(bench: Bench) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - the other process
+        os.execvpe(sys.executable, command(bench, "--dest", str(bench.dest)), environment(bench))
+    output = b""
+    asked = 0.0
+    with contextlib.suppress(OSError):
+        while data := os.read(terminal, 4096):
+            output += data
+            if not asked and b"Fetch?" in output:
+                asked = time.monotonic()
+                os.write(terminal, b"\x03")
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 130, output.decode()
+    assert time.monotonic() - asked < 8
+    assert not bench.dest.exists()
+
+
+def test_json_lines_end_with_the_error(bench: Bench) -> None:
+    bench.hub.gated = True
+    done = call(bench, "--dest", str(bench.dest), "--yes", "--json")
+    assert done.returncode == 1
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert next(iter(last)) == "schema"
+    assert (last["event"], last["code"]) == ("error", "gated")
+    assert "gated" in last["message"]
+    assert "Accept its terms" in last["remedy"]
+
+
+def test_the_checkpoint_is_judged_for_the_profiles_launch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    request = prepare(
+        paths(tmp_path),
+        repo=None,
+        profile=replace(
+            profile(repo="org/model"),
+            engine=EngineKind.VLLM,
+            argv=("--speculative-config", "{}", "--quantization", "modelopt", "--language-only"),
+        ),
+        environment={},
+    )
+    asked: list[dict[str, object]] = []
+    module = types.ModuleType("qwen_tui_diagnostics.checkpoint")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    class Report:
+        def as_json(self) -> dict[str, object]:
+            return {"verdict": "ok"}
+
+    def verify(_path: Path, **settings: object) -> Report:
+        asked.append(settings)
+        return Report()
+
+    monkeypatch.setattr(module, "verify", verify, raising=False)
+    plan = {"files": [{"path": MODEL}]}
+    assert aftermath.judge(tmp_path, request, plan) == {"verdict": "ok"}
+    assert asked == [
+        {
+            "engine": "vllm",
+            "speculative": True,
+            "language_only": True,
+            "quantization": "modelopt",
+        }
+    ]
+
+
+def test_a_choice_without_weights_is_no_checkpoint(tmp_path: Path) -> None:
+    document = aftermath.judge(tmp_path, None, {"files": [{"path": "config.json"}]})
+    assert document == {"verdict": "unknown", "problem": "no weights were asked for"}
+
+
+PLAN = {
+    "repo": "org/model",
+    "revision": "main",
+    "commit": "c" * 40,
+    "folder": "/m",
+    "total_bytes": 50 * 10**9 + 1005,
+    "here_bytes": 5,
+    "kept_bytes": 400,
+    "fetch_bytes": 50 * 10**9 + 601,
+    "unknown_sizes": 1,
+    "free_bytes": 10**9,
+    "free_after_bytes": 10**9 - 50 * 10**9 - 601,
+    "too_large": ["big.safetensors"],
+    "left_out": [],
+    "leftovers": {"count": 0, "bytes": 0},
+    "eta_s": None,
+    "probes": [],
+    "files": [
+        {"path": "here.json", "size": 5, "state": "here", "have_bytes": 5},
+        {"path": "part.safetensors", "size": 1000, "state": "part", "have_bytes": 400},
+        {"path": "big.safetensors", "size": 50 * 10**9 + 1, "state": "missing", "have_bytes": 0},
+        {"path": "odd.bin", "size": None, "state": "missing", "have_bytes": 0},
+    ],
+}
+
+
+def test_the_plan_says_what_is_known_and_what_is_not() -> None:
+    lines = [str(line) for line in plan_lines(PLAN)]
+    assert "       50.0 GB  big.safetensors  (to fetch)" in lines
+    assert "        1.0 kB  part.safetensors  (400 B of it here)" in lines
+    assert "           5 B  here.json  (here, verified)" in lines
+    assert "             —  odd.bin  (to fetch)" in lines
+    assert "  without a size in the listing: 1; they come on top of these figures" in lines
+    assert "  over 50 GB, not to be had with Xet off: big.safetensors" in lines
+    assert "  free now: 1.0 GB, 49.0 GB too little" in lines
+    assert "  time: —, no download from this endpoint was measured yet" in lines
+
+
+def test_a_repository_of_many_files_does_not_flood_the_screen() -> None:
+    many = [
+        {"path": f"{n:03}", "size": 1000 - n, "state": "missing", "have_bytes": 0}
+        for n in range(200)
+    ]
+    lines = [str(line) for line in plan_lines({**PLAN, "files": many})]
+    assert len(lines) < 32
+    # 801 … 980, the sizes of the files 020 to 199.
+    assert (
+        f"      {sum(range(801, 981)) / 1000:.1f} kB  180 smaller files (180 of them to fetch)"
+        in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("unproven", "fetched", "line"),
+    [
+        ([], 10**9, "Complete: /m, 4 of 4 hashes proven (1.0 GB in 2.0 s, 500.0 MB/s)."),
+        (["a"], 10**9, "Complete: /m, 3 of 4 hashes proven (1.0 GB in 2.0 s, 500.0 MB/s)."),
+        ([], 0, "Complete: /m, 4 of 4 hashes proven; nothing had to be fetched."),
+    ],
+)
+def test_what_is_called_proven(unproven: list[str], fetched: int, line: str) -> None:
+    result = {
+        "status": "complete",
+        "seconds": 2.0,
+        "fetched_bytes": fetched,
+        "folder": "/m",
+        "hosts": [],
+        "failures": [],
+        "unproven": unproven,
+        "verify": {"verdict": "ok"},
+    }
+    lines = [str(line) for line in result_lines(result, PLAN)]
+    assert lines[0] == line
+    assert any("gave no hash" in x for x in lines) == bool(unproven)
+
+
+def test_time_at_the_question_is_not_transfer_time(bench: Bench) -> None:
+    async def slow_reader() -> float:
+        async with bench.session(bench.environment()) as session:
+            async for event in session.events():
+                if event["event"] == "plan":
+                    await asyncio.sleep(1.2)
+                    session.start()
+                if event["event"] == "result":
+                    return float(event["seconds"])
+        raise AssertionError
+
+    assert asyncio.run(slow_reader()) < 1.0
+
+
+@pytest.mark.parametrize("revision", ["../x", "a/../b", "-x", "", "a\nb"])
+def test_revisions_that_are_none(tmp_path: Path, revision: str) -> None:
+    with pytest.raises(UsageError):
+        prepare(paths(tmp_path), repo="o/m", profile=None, environment={}, revision=revision)
+
+
+def test_ordinary_revisions(tmp_path: Path) -> None:
+    for revision in ("main", "v1.0", "refs/pr/1", "c" * 40, "feature/x-y_z"):
+        request = prepare(
+            paths(tmp_path), repo="o/m", profile=None, environment={}, revision=revision
+        )
+        assert request.revision == revision

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from qwen_tui_diagnostics.checkpoint import verify
+from qwen_tui_diagnostics.checkpoint.content import ContentPass
 
 if TYPE_CHECKING:
     from support.download_bench import Bench
@@ -109,3 +115,39 @@ async def test_verify_cache_agrees(bench: Bench) -> None:
         "print(json.dumps([len(v.mismatches), len(v.missing_paths)]))",
     )
     assert bad == [0, 0]
+
+
+async def test_each_commit_in_the_cache_keeps_its_own_record(bench: Bench) -> None:
+    """The manifest of a newer commit must not accuse the files of an older one."""
+    old = (await bench.download(dest=None)).result
+    bench.hub.commit = "a" * 40
+    bench.hub.files["config.json"] = b"{}"
+    run = await bench.download(dest=None)
+    new = run.result
+    # The weights are the same blob: proven by the older record, neither fetched nor hashed.
+    assert new["fetched_bytes"] == 2
+    assert run.of("checking") == []
+    for result, text in ((old, '{"architectures"'), (new, "{}")):
+        folder = Path(result["folder"])
+        manifest = json.loads((folder / result["manifest"]).read_bytes())
+        assert manifest["commit"] == folder.name
+        assert (folder / "config.json").read_text().startswith(text)
+        entry = manifest["files"]["config.json"]
+        assert entry["sha256"] == hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+        assert set(manifest["files"]) == {"config.json", MODEL}
+        report = verify(folder, content=ContentPass(workers=1))
+        assert not {f.rule for f in report.findings} & {"H01", "H02", "H03"}, report.findings
+
+
+async def test_the_manifest_alone_finds_a_changed_byte(bench: Bench) -> None:
+    """Offline, and without the Hub's own metadata."""
+    await bench.download()
+    shutil.rmtree(bench.dest / ".cache/huggingface")
+    for damaged in (False, True):
+        report = verify(bench.dest, content=ContentPass(workers=1))
+        assert report.judged.content == "full"
+        found = {f.rule: tuple(f.files) for f in report.findings if f.rule.startswith("H")}
+        assert found.get("H02") == ((MODEL,) if damaged else None)
+        with (bench.dest / MODEL).open("r+b") as file:
+            file.seek(700_000)
+            file.write(b"damaged")

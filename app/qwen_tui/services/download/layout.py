@@ -33,7 +33,16 @@ class Layout(Protocol):
 
     @property
     def private(self) -> Path:
-        """Our own folder beside the files: lock, partial files, manifest."""
+        """Our own folder beside the files: lock, partial files."""
+        ...
+
+    @property
+    def records(self) -> Path:
+        """Folder of this commit's manifest."""
+        ...
+
+    def older_records(self) -> list[Path]:
+        """Return the folders of other commits' manifests, which prove shared files as well."""
         ...
 
     def existing(self, file: RemoteFile) -> Path | None:
@@ -73,6 +82,15 @@ class FolderLayout:
     def private(self) -> Path:
         """``.cache/qwen-tui``."""
         return self.root / ".cache" / "qwen-tui"
+
+    @property
+    def records(self) -> Path:
+        """The same folder: it holds one commit at a time."""
+        return self.private
+
+    def older_records(self) -> list[Path]:
+        """None: an update goes on with the one manifest."""
+        return []
 
     def existing(self, file: RemoteFile) -> Path | None:
         """Return the file in the folder."""
@@ -127,6 +145,19 @@ class CacheLayout:
     def private(self) -> Path:
         """``.qwen-tui`` in the repository's folder."""
         return self._storage / ".qwen-tui"
+
+    @property
+    def records(self) -> Path:
+        """A folder for each commit: the manifest of one says nothing of another's files."""
+        return self.private / self.commit
+
+    def older_records(self) -> list[Path]:
+        """Every other commit's folder."""
+        try:
+            found = sorted(p for p in self.private.iterdir() if len(p.name) == len(self.commit))
+        except OSError:
+            return []
+        return [p for p in found if p != self.records]
 
     def existing(self, file: RemoteFile) -> Path | None:
         """Return the snapshot's file, or the blob that it would point to."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.services.paths import write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from qwen_tui.services.download.listing import RemoteFile
@@ -32,37 +33,36 @@ class Manifest:
     repo: str
     commit: str
     files: dict[str, dict[str, Any]]
+    older: tuple[dict[str, dict[str, Any]], ...] = ()
 
     @classmethod
-    def load(cls, folder: Path, repo: str, commit: str) -> Manifest:
-        """Read the manifest in ``folder``, or begin one; a broken one is begun anew."""
+    def load(cls, folder: Path, repo: str, commit: str, older: Iterable[Path] = ()) -> Manifest:
+        """Read the manifest in ``folder``, or begin one; a broken one is begun anew.
+
+        ``older`` are folders of other commits' manifests: where they name the same content of the
+        same file, it need not be hashed again.
+        """
         path = folder / MANIFEST_NAME
-        try:
-            document = json.loads(path.read_bytes())
-            files = document["files"]
-            known = {
-                str(name): dict(entry)
-                for name, entry in files.items()
-                if isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            known = {}
-        return cls(path, repo, commit, known)
+        others = tuple(_entries(place / MANIFEST_NAME) for place in older)
+        return cls(path, repo, commit, _entries(path), others)
 
     def proves(self, file: RemoteFile, path: Path) -> bool:
         """Whether this very file on disk was hashed before and is what the Hub lists."""
-        entry = self.files.get(file.path)
-        if entry is None or file.etag is None:
-            return False
         try:
             stat = path.stat()
         except OSError:
             return False
-        return (
-            file.etag in {entry.get("sha256"), entry.get("blob_id")}
-            and entry.get("size") == stat.st_size
-            and entry.get("mtime_ns") == stat.st_mtime_ns
-        )
+        for files in (self.files, *self.older):
+            entry = files.get(file.path)
+            if (
+                entry is not None
+                and file.etag in {entry.get("sha256"), entry.get("blob_id")}
+                and entry.get("size") == stat.st_size
+                and entry.get("mtime_ns") == stat.st_mtime_ns
+            ):
+                self.files[file.path] = entry
+                return True
+        return False
 
     def record(self, file: RemoteFile, path: Path, sha256: str, blob_id: str | None) -> None:
         """Note the hashes of a whole file."""
@@ -90,3 +90,15 @@ class Manifest:
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_private(self.path, json.dumps(document, indent=1).encode() + b"\n")
+
+
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        files = json.loads(path.read_bytes())["files"]
+        return {
+            str(name): dict(entry)
+            for name, entry in files.items()
+            if isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}

@@ -138,7 +138,7 @@ class Worker:
         layout: Layout,
     ) -> None:
         wanted, left_out = self._select(repo, router)
-        manifest = Manifest.load(layout.private, repo.repo, repo.commit)
+        manifest = Manifest.load(layout.records, repo.repo, repo.commit, layout.older_records())
         hashed = _Announcer(self, "checking")
         plan = make_plan(wanted, left_out, layout, manifest, self._control, hashed.add)
         self.emit(
