@@ -394,5 +394,8 @@ class FakeConsole:
             if not only or check.id in only:
                 yield check
 
+    async def doctor_report(self) -> str:
+        return "## qwen-tui doctor"
+
     async def close(self) -> None:
         self.closed = True

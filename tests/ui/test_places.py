@@ -441,3 +441,22 @@ async def test_an_error_of_our_own_becomes_a_file_and_a_sentence(
         await pilot.press("escape")
         await settled(pilot, lambda: view_of(pilot).busy is None)
         assert "p Probe" in shown(pilot)
+
+
+async def test_what_matters_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(FakeConsole(running())) as pilot:
+        copied: list[str] = []
+        monkeypatch.setattr(pilot.app, "copy_to_clipboard", copied.append)
+        await pilot.press("y")
+        await pilot.press("tab", "enter")
+        await settled(pilot, lambda: "Copy what to do" in shown(pilot))
+        await pilot.press("y", "escape", "d")
+        await settled(pilot, lambda: "Copy fix" in shown(pilot))
+        await pilot.press("y", "Y")
+        await settled(pilot, lambda: len(copied) == 4)
+    assert copied == [
+        "http://127.0.0.1:30000",
+        "For 4 requests: --max-mamba-cache-size 17, at the price of 21,500 KV tokens.",
+        "sudo apt install nvidia-driver-580-open",
+        "## qwen-tui doctor",
+    ]

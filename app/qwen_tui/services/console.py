@@ -173,6 +173,10 @@ class ConsoleServices(Protocol):
         """Run the doctor's checks (or some, by id) for a profile, results as they come."""
         ...
 
+    async def doctor_report(self) -> str:
+        """Return the doctor's last whole run as redacted markdown; empty before the first."""
+        ...
+
     async def close(self) -> None:
         """Let go of everything; the server goes on."""
         ...

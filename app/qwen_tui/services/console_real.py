@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import importlib
 import json
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
 from qwen_tui.services.console_lock import ConsoleLock
 from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
+from qwen_tui.services.doctor_desk import RealDoctor
 from qwen_tui.services.model_desk import ModelDesk, RealModels
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.state import ServerState
@@ -68,6 +68,7 @@ class RealConsole:
         self.plans: PlanDesk = RealPlans(paths)
         self.files: ProfileDesk = RealProfiles(paths)
         self.models: ModelDesk = RealModels(paths)
+        self._doctor = RealDoctor(paths)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
@@ -229,15 +230,13 @@ class RealConsole:
         self, profile: EngineProfile | None, only: tuple[str, ...] = ()
     ) -> AsyncIterator[CheckResult]:
         """Run the doctor for a profile."""
-        runner = await _module("qwen_tui_diagnostics.runner")
-        context = await _module("qwen_tui_diagnostics.context")
-        doctor = await _module("qwen_tui.services.doctor")
-        target = context.Target() if profile is None else context.Target.from_profile(profile)
-        around = await asyncio.to_thread(
-            doctor.doctor_context, self._paths, target, terminal=_terminal()
-        )
-        async for result in runner.run_checks(around, only):
+        await _module("qwen_tui_diagnostics.runner")
+        async for result in self._doctor.checks(profile, only):
             yield result
+
+    async def doctor_report(self) -> str:
+        """Write the last run down."""
+        return await asyncio.to_thread(self._doctor.report)
 
     async def close(self) -> None:
         """Give the right to act to the next console; the streams end with their workers."""
@@ -282,23 +281,6 @@ class RealConsole:
                 ),
                 t("What you have seen is forgotten when the console ends."),
             ) from error
-
-
-def _terminal() -> dict[str, object]:
-    """Describe the terminal as the doctor wants it; Textual replaces ``sys.stdout`` meanwhile."""
-    stream = sys.__stdout__
-    if stream is None or not stream.isatty():
-        return {}
-    size = os.get_terminal_size(stream.fileno())
-    facts: dict[str, object] = {
-        "stdout_tty": True,
-        "columns": size.columns,
-        "lines": size.lines,
-        "encoding": stream.encoding,
-    }
-    if os.environ.get("TERM"):
-        facts["term"] = os.environ["TERM"]
-    return facts
 
 
 async def _module(name: str) -> Any:

@@ -24,64 +24,71 @@ __all__ = ["budget_lines", "changed_keys", "clamp_lines", "plan_detail", "plan_s
 
 LABEL = 17
 TITLE = 34
+RESERVED = 8
+TIGHT_GIB = 0.5
+"""Left over below this, the next graph or workspace may not find room."""
 
 
 def plan_summary(plan: Plan, base: Plan | None, width: int) -> list[Content]:
     """Return fit, pool, requests, context and slack, each beside what the profile alone gets."""
     before = base if base is not plan else None
-    out = [_verdict(plan), _pool(plan, before)]
-    low, high = plan.kv_tokens.low, plan.kv_tokens.high
-    if low is not None and high is not None and low != high:
-        text = t("{low} to {high}", low=figures.count(low), high=figures.count(high))
-        out.append(_line(t("at worst, best"), (tr(text), "$foreground-muted")))
-    most = max(plan.kv_tokens.value or 0, (before.kv_tokens.value or 0) if before else 0)
-    declared = max(plan.context_declared or 0, most)
-    if plan.kv_tokens.value is not None and declared:
-        room = max(4, min(46, width) - LABEL)
-        drawn = bar(plan.kv_tokens.value / declared, room, "$accent")
-        out.append(Content.assemble(" " * LABEL, drawn))
-    asked, got = plan.requests_asked, plan.requests
-    requests = f"{figures.count(asked)} {glyphs().arrow} {figures.count(got)}"
-    style = "bold $warning" if asked is not None and got is not None and got < asked else "bold"
-    out.append(
-        _line(
-            t("requests"),
-            (requests, style),
-            _delta(got, None if before is None else before.requests),
-        )
-    )
-    usable = plan.context_usable
-    context = f"{figures.count(plan.context_declared)} {glyphs().arrow} {figures.count(usable)}"
-    short = usable is not None and plan.context_declared is not None
-    style = (
-        "bold $warning" if short and (usable or 0) < (plan.context_declared or 0) - 8 else "bold"
-    )
-    out.append(
-        _line(
-            t("context"),
-            (context, style),
-            _delta(usable, None if before is None else before.context_usable),
-        )
-    )
-    if plan.state is not None:
-        state = tr(
-            t(
-                "{slots}, {per} a request",
-                slots=figures.count(plan.state.slots),
-                per=figures.count(plan.state.slots_per_request),
-            )
-        )
-        out.append(_line(t("state slots"), (state, "bold")))
-    if plan.slack_gib is not None:
-        tight = plan.slack_gib < 0.5
-        out.append(
-            _line(
-                t("left over"), (f"{plan.slack_gib:.2f} GiB", "bold $warning" if tight else "bold")
-            )
-        )
-    version = plan.engine_version or ""
-    out.append(_line(t("planned for"), (f"{plan.engine} {version}", "$foreground-muted")))
+    out = [
+        _verdict(plan),
+        _pool(plan, before),
+        *_pool_bar(plan, before, width),
+        _requests(plan, before),
+        _context(plan, before),
+        *_rest(plan),
+    ]
     return [fit(line, width) for line in out]
+
+
+def _pool_bar(plan: Plan, before: Plan | None, width: int) -> list[Content]:
+    """Return the interval, and the pool as a share of the declared context."""
+    pool = plan.kv_tokens
+    out: list[Content] = []
+    if pool.low is not None and pool.high is not None and pool.low != pool.high:
+        text = t("{low} to {high}", low=figures.count(pool.low), high=figures.count(pool.high))
+        out.append(_line(t("at worst, best"), (tr(text), "$foreground-muted")))
+    was = None if before is None else before.kv_tokens.value
+    most = max(plan.context_declared or 0, pool.value or 0, was or 0)
+    if pool.value is not None and most:
+        room = max(4, min(46, width) - LABEL)
+        out.append(Content.assemble(" " * LABEL, bar(pool.value / most, room, "$accent")))
+    return out
+
+
+def _requests(plan: Plan, before: Plan | None) -> Content:
+    asked, got = plan.requests_asked, plan.requests
+    text = f"{figures.count(asked)} {glyphs().arrow} {figures.count(got)}"
+    short = asked is not None and got is not None and got < asked
+    note = _delta(got, None if before is None else before.requests)
+    return _line(t("requests"), (text, "bold $warning" if short else "bold"), note)
+
+
+def _context(plan: Plan, before: Plan | None) -> Content:
+    declared, got = plan.context_declared, plan.context_usable
+    text = f"{figures.count(declared)} {glyphs().arrow} {figures.count(got)}"
+    # The engine keeps a few tokens of the declared context for itself: that is no clamp.
+    short = declared is not None and got is not None and got < declared - RESERVED
+    note = _delta(got, None if before is None else before.context_usable)
+    return _line(t("context"), (text, "bold $warning" if short else "bold"), note)
+
+
+def _rest(plan: Plan) -> list[Content]:
+    out: list[Content] = []
+    if plan.state is not None:
+        text = t(
+            "{slots}, {per} a request",
+            slots=figures.count(plan.state.slots),
+            per=figures.count(plan.state.slots_per_request),
+        )
+        out.append(_line(t("state slots"), (tr(text), "bold")))
+    if plan.slack_gib is not None:
+        style = "bold $warning" if plan.slack_gib < TIGHT_GIB else "bold"
+        out.append(_line(t("left over"), (f"{plan.slack_gib:.2f} GiB", style)))
+    version = plan.engine_version or ""
+    return [*out, _line(t("planned for"), (f"{plan.engine} {version}", "$foreground-muted"))]
 
 
 def _verdict(plan: Plan) -> Content:

@@ -86,8 +86,8 @@ class TextCard(Card[None]):
         Binding("enter,q", "no", "Back", show=False),
     ]
 
-    def __init__(self, title: str, body: Sequence[Content]) -> None:
-        super().__init__(title, body, (("Esc", t("Back")),))
+    def __init__(self, title: str, body: Sequence[Content], keys: Keys = ()) -> None:
+        super().__init__(title, body, (*keys, ("Esc", t("Back"))))
 
 
 class ConfirmCard(Card[bool]):

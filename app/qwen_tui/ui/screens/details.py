@@ -52,6 +52,8 @@ WORDS: tuple[tuple[Text, Text], ...] = (
 class ClampCard(TextCard):
     """One clamp: argument, asked, got, who, why, what to do, and the line that proves it."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy", "Copy", show=False)]
+
     def __init__(self, clamp: Clamp) -> None:
         body = [
             Content.assemble(
@@ -79,7 +81,13 @@ class ClampCard(TextCard):
                 Content.styled(tr(where), "$foreground-muted"),
                 Content.styled(clamp.evidence.text, "$foreground-muted"),
             ]
-        super().__init__(clamp.arg, body)
+        super().__init__(clamp.arg, body, (("y", t("Copy what to do")),))
+        self._clamp = clamp
+
+    def action_copy(self) -> None:
+        """Copy what to do."""
+        self.app.copy_to_clipboard(str(self._clamp.remedy or self._clamp.why))
+        self.notify(tr(t("Copied.")))
 
 
 class HelpCard(TextCard):

@@ -62,6 +62,14 @@ DOCTOR = (
         t("Copy the commands of the remedy to the clipboard; nothing is run."),
         rank=13,
     ),
+    Command(
+        "doctor.report",
+        "Y",
+        "report",
+        t("Copy report"),
+        t("Copy the whole report as markdown, redacted, to paste into an issue."),
+        rank=14,
+    ),
     BACK,
 )
 
@@ -135,6 +143,14 @@ class DoctorScreen(Place):
         commands = self._commands()
         self.app.copy_to_clipboard("\n".join(commands))
         self.notify(tr(t("Copied: {what}", what=commands[0])), markup=False)
+
+    @work(group="report", exclusive=True, exit_on_error=False)
+    async def action_report(self) -> None:
+        """Copy the whole report."""
+        text = await self.kit.services.doctor_report()
+        if text:
+            self.app.copy_to_clipboard(text)
+            self.notify(tr(t("The report is in the clipboard.")))
 
     def _commands(self) -> tuple[str, ...]:
         if not self.is_mounted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.content import Content
@@ -18,7 +18,7 @@ from qwen_tui.ui.words import PHASES
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from textual.widget import Widget
 
@@ -212,7 +212,6 @@ def trend(boots: Iterable[BootRow], profile: str, width: int) -> list[Content]:
 
 def boot_detail(boot: BootRow, boots: Iterable[BootRow], width: int) -> list[Content]:
     """Return everything about a boot."""
-    marks = glyphs()
     version = f" {boot.engine_version}" if boot.engine_version else ""
     out = [
         Content.assemble((boot.profile, "bold"), f"  {boot.engine}{version}"),
@@ -220,27 +219,40 @@ def boot_detail(boot: BootRow, boots: Iterable[BootRow], width: int) -> list[Con
     ]
     if boot.message:
         out += wrapped((boot.message, "bold"), width, most=4)
-    if boot.kv_tokens is not None:
-        predicted = figures.count(boot.predicted_kv_tokens)
-        off = error_pct(boot)
-        note = "" if off is None else f" ({off:+.2f} %)"
-        text = t(
-            "KV pool {tokens} tokens, predicted {predicted}{off}",
-            tokens=figures.count(boot.kv_tokens),
-            predicted=predicted,
-            off=note,
-        )
-        out += wrapped((tr(text), ""), width)
-    for clamp in boot.clamps:
-        out.append(
-            Content.assemble(
-                (f"{marks.warn} ", "$warning"),
-                f"{clamp.get('arg')}  {figures.value(clamp.get('asked'))}",
-                (f" {marks.arrow} ", "$foreground-muted"),
-                (figures.value(clamp.get("got")), "bold"),
-            )
-        )
+    out += _pool_lines(boot, width)
+    out += [_clamp_line(clamp) for clamp in boot.clamps]
     out += trend(boots, boot.profile, width)
+    out += _phase_lines(boot)
+    if boot.asked:
+        out += wrapped((" ".join(boot.asked), "$foreground-muted"), width, most=6)
+    return out
+
+
+def _pool_lines(boot: BootRow, width: int) -> list[Content]:
+    if boot.kv_tokens is None:
+        return []
+    off = error_pct(boot)
+    text = t(
+        "KV pool {tokens} tokens, predicted {predicted}{off}",
+        tokens=figures.count(boot.kv_tokens),
+        predicted=figures.count(boot.predicted_kv_tokens),
+        off="" if off is None else f" ({off:+.2f} %)",
+    )
+    return wrapped((tr(text), ""), width)
+
+
+def _clamp_line(clamp: Mapping[str, Any]) -> Content:
+    marks = glyphs()
+    return Content.assemble(
+        (f"{marks.warn} ", "$warning"),
+        f"{clamp.get('arg')}  {figures.value(clamp.get('asked'))}",
+        (f" {marks.arrow} ", "$foreground-muted"),
+        (figures.value(clamp.get("got")), "bold"),
+    )
+
+
+def _phase_lines(boot: BootRow) -> list[Content]:
+    out: list[Content] = []
     for span in boot.phases:
         seconds = span.get("seconds")
         if isinstance(seconds, int | float) and seconds > 0:
@@ -249,8 +261,6 @@ def boot_detail(boot: BootRow, boots: Iterable[BootRow], width: int) -> list[Con
             out.append(
                 Content.assemble(fit((word, "$foreground-muted"), 16), figures.seconds(seconds))
             )
-    if boot.asked:
-        out += wrapped((" ".join(boot.asked), "$foreground-muted"), width, most=6)
     return out
 
 

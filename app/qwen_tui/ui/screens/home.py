@@ -19,7 +19,7 @@ from qwen_tui.ui.widgets.gpu import GpuPanel
 from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui.ui.widgets.log import LogPanel
 from qwen_tui.ui.widgets.rest import EndedPanel, LaunchPanel
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +48,15 @@ HOME = (
         t("Mark as seen what differs between asked and got, and how the last server ended."),
         lambda view: bool(view.unseen or view.alarms) or view.ended or view.said is not None,
         rank=15,
+    ),
+    Command(
+        "home.copy",
+        "y",
+        "copy",
+        t("Copy address"),
+        t("Copy the server's address to the clipboard."),
+        lambda view: view.server.url is not None and view.alive,
+        footer=False,
     ),
     Command(
         "log.follow",
@@ -102,6 +111,12 @@ class HomeScreen(Place):
         """Mark every difference as seen."""
         keys = frozenset(clamp_key(self.view.server.profile, c) for c in self.view.unseen)
         self.app.post_message(Acknowledged(keys))
+
+    def action_copy(self) -> None:
+        """Copy the address."""
+        url = self.view.server.url or ""
+        self.app.copy_to_clipboard(url)
+        self.notify(tr(t("Copied: {what}", what=url)), markup=False)
 
     def action_follow(self) -> None:
         """Follow the log again."""

@@ -119,36 +119,40 @@ def _curves() -> tuple[_Curve, ...]:
 def live_lines(view: View, width: int, height: int) -> list[Content]:
     """Return the panel's lines: two columns of figures with curves, then the pools."""
     live = view.live
-    if live is None:
-        return [
-            Content.styled(
-                tr(t("Waiting for the first figures from /metrics …")), "$foreground-muted"
-            )
-        ]
-    if live.source == "other":
-        return [
-            Content.styled(
-                tr(t("It answers, but exports no metrics that this console knows.")), "$warning"
-            )
-        ]
-    if live.error is not None and live.running is None:
-        return [Content.styled(tr(live.error), "$warning")]
+    problem = _problem(live)
+    if live is None or problem is not None:
+        return [problem or Content("")]
     rows = 1 if height < TALL else max(1, (height - 3) // 2 - 1)
-    half = (width - 2) // 2
-    out: list[Content] = []
     curves = _curves()
-    for left, right in ((curves[0], curves[1]), (curves[2], curves[3])):
-        for a, b in zip(
-            _curve(left, view, live, half, rows),
-            _curve(right, view, live, width - 2 - half, rows),
-            strict=True,
-        ):
-            out.append(Content.assemble(a, "  ", b))
-    out.append(_pools(live, width))
-    out.append(_requests(view, live, width))
-    if height >= TALL:
-        out += _advice(live, width)
-    return out
+    out = [
+        *_pair(view, live, curves[0], curves[1], width, rows),
+        *_pair(view, live, curves[2], curves[3], width, rows),
+        _pools(live, width),
+        _requests(view, live, width),
+    ]
+    return out if height < TALL else [*out, *_advice(live, width)]
+
+
+def _problem(live: LiveSnapshot | None) -> Content | None:
+    """Return why there are no figures, if there are none."""
+    if live is None:
+        text = tr(t("Waiting for the first figures from /metrics …"))
+        return Content.styled(text, "$foreground-muted")
+    if live.source == "other" and live.error is None:
+        text = tr(t("It answers, but exports no metrics that this console knows."))
+        return Content.styled(text, "$warning")
+    if live.error is not None and live.running is None:
+        return Content.styled(tr(live.error), "$warning")
+    return None
+
+
+def _pair(
+    view: View, live: LiveSnapshot, left: _Curve, right: _Curve, width: int, rows: int
+) -> list[Content]:
+    half = (width - 2) // 2
+    first = _curve(left, view, live, half, rows)
+    second = _curve(right, view, live, width - 2 - half, rows)
+    return [Content.assemble(a, "  ", b) for a, b in zip(first, second, strict=True)]
 
 
 def _advice(live: LiveSnapshot, width: int) -> list[Content]:
