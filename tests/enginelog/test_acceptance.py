@@ -230,6 +230,11 @@ def test_context_parallel_workers_have_ranks(ranks: tuple[str, str]) -> None:
     assert read_text(text).facts["available_kv_gib"] == 8.5
 
 
+def test_a_server_without_a_logo_names_its_model() -> None:
+    report = read_text(core("vLLM server version 0.28.0, serving model /m", proc="APIServer"))
+    assert (report.engine_version, report.facts["model"]) == ("0.28.0", "/m")
+
+
 def test_seconds_of_loads_before_0_5_9_come_from_the_clock() -> None:
     text = (
         at("Load weight begin. avail mem=30.00 GB", 6)

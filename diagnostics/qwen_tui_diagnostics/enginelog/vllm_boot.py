@@ -24,10 +24,11 @@ VLLM_BOOT = compile_rows(
             "version",
             E,
             "vLLM server version ",
-            rf"vLLM server version {_V}",
-            "the version",
+            rf"vLLM server version {_V}(?:, serving model (?P<model>\S+))?",
+            "the version and the model",
             since="0.16.0",
             phase="args",
+            facts={"model": "model"},
         ),
         row(
             "logo",
