@@ -70,3 +70,12 @@ def test_the_cache_sees_a_repaired_folder(
 def test_nothing_to_judge(paths: Paths, tmp_path: Path) -> None:
     assert checkpoint_findings(fake_profile(port=30000), None, paths) == ()
     assert checkpoint_findings(profile(tmp_path / "nowhere"), None, paths) == ()
+
+
+def test_dummy_weights_need_no_checkpoint(paths: Paths, tmp_path: Path) -> None:
+    """Seen on an H200: a launch with made-up weights was refused for its missing shards."""
+    checkpoint(tmp_path / "model", missing_shard=True)
+    real = profile(tmp_path / "model")
+    dummy = replace(real, argv=(*real.argv, "--load-format", "dummy"))
+    assert checkpoint_findings(dummy, "0.5.17", paths) == ()
+    assert checkpoint_findings(real, "0.5.17", paths)

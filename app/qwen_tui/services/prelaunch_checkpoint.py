@@ -32,9 +32,11 @@ def checkpoint_findings(
     """Return what is wrong with the profile's checkpoint for its engine.
 
     Empty when all is well, and when there is nothing to judge: no local folder, a simulated
-    engine, an architecture that we do not know.
+    engine, an architecture that we do not know, ``--load-format dummy`` (it reads no weights).
     """
     if profile.engine is EngineKind.DEMO or profile.model.path is None:
+        return ()
+    if _value(profile.argv, "--load-format") == "dummy":
         return ()
     folder = Path(profile.model.path).expanduser()
     speculative = any(a.startswith("--speculative-alg") for a in profile.argv)
