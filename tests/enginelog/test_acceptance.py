@@ -136,6 +136,33 @@ def test_requests_inside_json_records_count() -> None:
     assert read_text((json.dumps({"log": line}) + "\n") * 3).ready
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "AssertionError: Can not alloc mamba cache",
+        "Scheduler hit an exception: Traceback (most recent call last):",
+        "Received sigquit from a child process. It usually means the child failed.",
+        "Subprocess scheduler_0 (pid=2) crashed with exit code -9. Triggering SIGQUIT",
+        "SIGTERM received. signum=None frame=None. Draining requests and shutting down...",
+        "EngineCore failed to start.",
+    ],
+)
+@pytest.mark.parametrize(
+    "logged",
+    [
+        "Receive: obj=GenerateReqInput(rid='a', text='why: {quoted}', sampling_params={{}})",
+        "Finish: obj=GenerateReqInput(rid='a'), out={{'text': '{quoted}'}}",
+        '{{"event": "request.received", "text": "{quoted}"}}',
+    ],
+)
+def test_what_people_ask_about_is_no_death(logged: str, quoted: str) -> None:
+    line = logged.format(quoted=quoted)
+    for text in (at(line, 60), line + "\n"):
+        report = read_text(at(ARGS.format(asked=4)) + READY + text)
+        assert (report.ready, report.phase, report.fatal) == (True, "ready", None)
+
+
 # --- which boot a line belongs to ------------------------------------------------------------
 
 

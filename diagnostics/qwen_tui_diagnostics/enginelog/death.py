@@ -44,6 +44,11 @@ _PROCESS = re.compile(r"^Process [\w.:-]+:$")
 _UNCAUGHT = re.compile(
     r"<frozen runpy>|multiprocessing/(?:process|spawn)\.py|/bin/(?:sglang|vllm)$"
 )
+# Request logging quotes what people ask, which may be a log of a death.
+_QUOTES = (
+    "Receive: ", "Receive OpenAI", "Finish: ", "Finish OpenAI", "ReqTimeStats(", '{"',
+    "Received request ", "Added request ", "Generated response ",
+)  # fmt: skip
 # Where an engine resolves and checks its arguments.
 _ARGUMENTS = re.compile(
     r"/sglang/.*(?:\bserver_args\.py|/arg_groups/)|/vllm/(?:engine/arg_utils\.py|config[/.])"
@@ -146,6 +151,8 @@ class DeathTracker:
     def see(self, line: LogLine, phase: str | None) -> bool:
         """Take one line; return whether it was recognised as part of a death."""
         message = line.message
+        if message.startswith(_QUOTES):
+            return False
         in_trace = self._follow(line)
         if not in_trace and not any(text in message for text in _GATE):
             return self._see_stop(line)
