@@ -143,7 +143,8 @@ def test_boots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain-log", str(log), "--boot", "0"]) == 2
 
 
-SECRETS = ("sk-very-secret-1234", "adminkey-9876", "hf_abcdefgh12345678", "listed-key-5555")
+SECRETS = ("sk-very-secret-1234", "adminkey-9876", "hf_abcdefgh12345678", "listed-key-5555",
+           "nested-key-7777")  # fmt: skip
 
 
 def secret_log() -> str:
@@ -157,7 +158,8 @@ def secret_log() -> str:
         "[2026-11-29 14:00:02] max_running_requests is capped to 2 by the mamba state cache "
         "(max_mamba_cache_size=8, 4 state slots per request) adminkey-9876\n"
         "[2026-11-29 14:00:03] Scheduler hit an exception: Traceback (most recent call last):\n"
-        "ValueError: adminkey-9876 hf_abcdefgh12345678\n"
+        'ValueError: adminkey-9876 hf_abcdefgh12345678 extra=\'{"secret_key": '
+        '"nested-key-7777"}\'\n'
         "(APIServer pid=1) INFO 09-01 10:00:00 [x.py:10] non-default args: {'model': '/m', "
         "'api_key': ['listed-key-5555']}\n"
         "(APIServer pid=1) INFO 09-01 10:00:00 [x.py:10] unknown 'api_key': ['listed-key-5555']\n"

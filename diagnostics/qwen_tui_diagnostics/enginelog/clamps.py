@@ -32,6 +32,11 @@ __all__ = [
 
 _MAX_TEXT = 600
 _KEY_LIST = re.compile(r"""((?i:api_key|hf_token|token)['"]?\s*[=:]\s*)\[[^\]]*\]?""")
+# A storage backend's credentials inside a nested configuration.
+_MEMBER = re.compile(
+    r"""(?i)(["']\w*(?:secret|passw|(?:access|auth|bearer)_?token)\w*\\?["']\s*:\s*)"""
+    r"""(?:"[^"]*"|'[^']*')"""
+)
 _RESERVED = 6
 """Tokens that SGLang keeps of a request: max_req_input_len = min(context, pool) − 6."""
 _SPEC_DEFAULT = 48
@@ -45,8 +50,9 @@ def evidence_of(line: LogLine, secrets: Iterable[str] = ()) -> Evidence:
 
 
 def safe_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Take secrets out of a line: known values, and lists of keys as vLLM prints them."""
-    return _KEY_LIST.sub(rf"\1{REDACTED}", redact(text, secrets))
+    """Take secrets out of a line: known values, lists of keys, members of nested values."""
+    text = _KEY_LIST.sub(rf"\1{REDACTED}", redact(text, secrets))
+    return _MEMBER.sub(rf"\1{REDACTED}", text)
 
 
 class Changes:
