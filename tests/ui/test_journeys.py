@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from qwen_tui.services.console import LogChunk
@@ -304,3 +307,19 @@ async def test_unknown_is_a_dash_and_never_zero() -> None:
     async with opened(fake) as pilot:
         assert "Waiting for the first figures" in shown(pilot)
         assert "0 tok/s" not in shown(pilot)
+
+
+async def test_another_log_takes_the_place_of_the_old_one_at_once() -> None:
+    fake = FakeConsole(running(), lines=("old line",))
+    async with opened(fake) as pilot:
+        await settled(pilot, lambda: "old line" in shown(pilot))
+        other = replace(starting("27b-int4-context"), log_path=Path("/nowhere/other.log"))
+        fake.states.put_nowait(other)
+        await settled(pilot, lambda: "old line" not in shown(pilot))
+        assert "no log yet" in shown(pilot)
+
+
+async def test_before_the_first_line_the_engine_is_being_imported() -> None:
+    state = replace(starting(), phase=None, report=None)
+    async with opened(FakeConsole(state)) as pilot:
+        assert "▸ the engine is being imported 9.0 s" in shown(pilot)

@@ -16,6 +16,7 @@ from qwen_tui.ui import messages
 from qwen_tui_profiles.errors import QwenTuiError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from qwen_tui.services.console import ConsoleServices
@@ -37,6 +38,7 @@ class Feeds(App[None]):
     view: View
     log_buffer: LogBuffer
     read_only: bool
+    change: Callable[..., None]
     _live_url: str | None = None
     _log_path: Path | None = None
 
@@ -59,6 +61,7 @@ class Feeds(App[None]):
         if server.log_path != self._log_path and server.log_path is not None:
             self._log_path = server.log_path
             self.log_buffer.clear()
+            self.change(log_total=0)
             self.workers.cancel_group(self, "log")
             self.run_worker(self._watch_log(server.log_path), group="log", exit_on_error=False)
 

@@ -75,6 +75,9 @@ def swap_body(view: View, sheet: SwapSheet) -> list[Content]:
     """Return the card's text: what it costs, what the other side gets, what changes."""
     marks = glyphs()
     out: list[Content] = []
+    calm = view.in_flight is None and view.live is not None and view.live.stale_s is None
+    mark = (f"{marks.ok} ", "$success") if calm else (f"{marks.warn} ", "bold $warning")
+    out += wrapped(Content.assemble(mark, tr(fate_of_requests(view))), WIDTH)
     for line in _costs(view, sheet):
         out += wrapped(Content.assemble((f"{marks.warn} ", "$warning"), tr(line)), WIDTH)
     out += _kept(sheet)
@@ -113,7 +116,7 @@ def _gets(sheet: SwapSheet) -> list[Content]:
 
 
 def _costs(view: View, sheet: SwapSheet) -> list[Text]:
-    lines = [fate_of_requests(view)]
+    lines: list[Text] = []
     used = None if view.live is None else view.live.kv_used_tokens
     if used:
         lines.append(t("The prefix cache is lost: {tokens} tokens.", tokens=figures.count(used)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import bar, fit
 from qwen_tui.ui.glyphs import glyphs
@@ -26,6 +27,8 @@ OPTIONAL = frozenset({"distributed", "load_draft", "state_pool", "graph_capture"
 """Phases that not every boot has; they are not announced before they come."""
 AFTER = frozenset({"ready", "serving", "stopping"})
 DAY = 86_400
+IMPORTS = "imports"
+"""What an engine does before its first line; no phase of the log."""
 
 
 class BootPanel(Panel):
@@ -93,6 +96,10 @@ def boot_spans(view: View, now: float) -> list[tuple[str, str, float | None]]:
             continue
         state = "now" if span.phase == current else "done"
         out.append((span.phase, state, span.seconds if state == "done" else _age(span, now)))
+    if not out and current is None and view.server.state is ServerState.STARTING:
+        # The engine's imports take seconds, or minutes from a cold disk, before its first line.
+        since = view.server.started
+        out.append((IMPORTS, "now", None if since is None else max(0.0, now - since)))
     names = [phase for phase, _, _ in out]
     if current in ORDER and current not in names and current not in AFTER:
         out.append((str(current), "now", None))
@@ -112,6 +119,8 @@ def phase_item(phase: str, state: str, seconds: float | None) -> Content:
     """Return glyph, word and seconds of a phase."""
     marks = glyphs()
     word = tr(PHASES.get(phase, t("{phase}", phase=phase)))
+    if phase == IMPORTS:
+        word = tr(t("the engine is being imported"))
     if state == "later":
         return Content.styled(f"{marks.later} {word}", "$foreground-muted")
     time = "" if seconds is None else f" {figures.seconds(seconds)}"

@@ -45,12 +45,17 @@ class LivePanel(Panel):
         if live.stale_s is not None:
             age = tr(t("stale for {age}", age=figures.seconds(live.stale_s)))
             title = Content.assemble(title, "  ", (f"{glyphs().warn} {age}", "bold $warning"))
-        bound = "" if live.bound_by is None else tr(t("bound by {what}", what=tr(live.bound_by)))
-        return title, bound
+        return title, _bound(live)
 
     def lines(self, width: int, height: int) -> list[Content]:
         """Return the figures for this size."""
         return live_lines(self.view, width, height)
+
+
+def _bound(live: LiveSnapshot) -> str:
+    if live.bound is not None and live.bound.kind == "idle":
+        return tr(t("idle"))
+    return "" if live.bound_by is None else tr(t("bound by {what}", what=tr(live.bound_by)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,7 @@ def _curve(curve: _Curve, view: View, live: LiveSnapshot, width: int, rows: int)
         room = max(room, min(len(figure) + 1, width - LABEL))
         drawn = spark_rows(values, max(0, width - LABEL - room), 1, curve.top)[0]
         return [Content.assemble(label, fit((figure, "bold"), room), (drawn, curve.style))]
-    peak = view.series.peak(curve.series)
+    peak = None if _is_bound(curve, live) else view.series.peak(curve.series)
     head = Content.assemble(label, (figure, "bold"))
     if peak is not None and curve.top is None:
         shown = figures.latency(peak) if curve.series == "ttft_ms" else figures.decimal(peak, 1)
@@ -183,6 +188,12 @@ def _curve(curve: _Curve, view: View, live: LiveSnapshot, width: int, rows: int)
         )
     drawn_rows = spark_rows(values, width, rows, curve.top)
     return [fit(head, width), *(Content.styled(r, curve.style) for r in drawn_rows)]
+
+
+def _is_bound(curve: _Curve, live: LiveSnapshot) -> bool:
+    """Whether the figure is a bound ("< 100 ms"): a peak of interpolated values would mislead."""
+    bucket = None if live.ttft is None else live.ttft.p50_bucket_ms
+    return curve.series == "ttft_ms" and bucket is not None and bucket[0] <= 0
 
 
 def _pools(live: LiveSnapshot, width: int) -> Content:
