@@ -314,3 +314,26 @@ def test_memory_that_the_trial_run_lacks_is_not_answered_with_the_share() -> Non
     assert fatal is not None
     assert "--max-num-batched-tokens" in str(fatal.remedy)
     assert "memory-utilization" not in str(fatal.remedy)
+
+
+def test_runtime_of_old_and_new_releases() -> None:
+    old = (
+        "INFO 01-02 10:00:00 metrics.py:467] Avg prompt throughput: 1.0 tokens/s, Avg generation "
+        "throughput: 42.5 tokens/s, Running: 2 reqs, Swapped: 0 reqs, Pending: 3 reqs, GPU KV "
+        "cache usage: 12.5%, CPU KV cache usage: 0.0%.\n"
+    )
+    facts = read_text(old).facts
+    assert (facts["gen_tps_last"], facts["running_last"], facts["waiting_last"]) == (42.5, 2, 3)
+    assert facts["kv_usage_last"] == 0.125
+    assert facts["prefix_hit_last"] is None
+    new = core(
+        "2 Engines Aggregated: Avg prompt throughput: 471.1 tokens/s, Avg generation throughput: "
+        "34.8 tokens/s, Running: 1 reqs, Waiting: 0 reqs, Deferred: 0 reqs, Preemptions: 0, GPU KV "
+        "cache usage: 4.4%, Prefix cache hit rate: 93.4%"
+    ) + core(
+        "SpecDecoding metrics: Mean acceptance length: 6.82, Current speculative depth: 7, "
+        "Accepted throughput: 6.46 tokens/s, Accepted: 256 tokens, Drafted: 308 tokens"
+    )
+    facts = read_text(new).facts
+    assert (facts["gen_tps_last"], facts["prefix_hit_last"]) == (34.8, 93.4)
+    assert facts["accept_len_last"] == 6.82
