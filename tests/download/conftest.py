@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from qwen_tui.services.download import session
 from support.download_bench import Bench
 from support.fake_hub import FakeHub, fake_hub
 from support.warm_worker import nursery
@@ -57,6 +57,7 @@ def cold_bench(hub: FakeHub, quick_path: Path) -> Bench:
 
 
 @pytest.fixture
-def bench(cold_bench: Bench, warm: tuple[str, ...]) -> Bench:
-    """Its workers come from the nursery; whatever else is real."""
-    return replace(cold_bench, command=warm)
+def bench(cold_bench: Bench, warm: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Workers that this process starts come from the nursery; whatever else is real."""
+    monkeypatch.setattr(session, "WORKER_COMMAND", warm)
+    return cold_bench

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import pty
@@ -13,19 +12,12 @@ import subprocess
 import sys
 import time
 import types
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from qwen_tui.cli import main
-from qwen_tui.services.download import aftermath, sentences
-from qwen_tui.services.download.narration import event_lines, plan_lines, result_lines
-from qwen_tui.services.download.prepare import parse_rate, prepare
-from qwen_tui.services.download.problems import RETRYABLE, from_os
-from qwen_tui.services.paths import Paths
-from qwen_tui_profiles.errors import UsageError
-from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
+from qwen_tui.services.download import aftermath
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,11 +93,22 @@ def test_dry_run(bench: Bench) -> None:
         (["--include", "*.nothing"], 1, "None of the"),
     ],
 )
-def test_one_line_and_a_remedy(bench: Bench, argv: list[str], code: int, words: str) -> None:
-    done = call(bench, "--yes", "--dest", str(bench.dest), *argv)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert "  → " in done.stderr or code == 2
+def test_one_line_and_a_remedy(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    code: int,
+    words: str,
+) -> None:
+    for name, value in environment(bench).items():
+        monkeypatch.setenv(name, value)
+    command_line = ["download", bench.hub.repo, "--yes", "--dest", str(bench.dest), *argv]
+    assert main(command_line) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert "  → " in said or code == 2
+    assert TOKEN not in said
 
 
 def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(bench: Bench) -> None:
@@ -220,127 +223,6 @@ def test_the_verifier_is_asked_with_the_folder(
     assert asked == [tmp_path]
 
 
-def profile(**model: str) -> EngineProfile:
-    return EngineProfile(
-        name="p",
-        title="p",
-        engine=EngineKind.SGLANG,
-        mode=EngineMode.SPEED,
-        argv=(),
-        model=ModelRef(**model),
-    )
-
-
-def paths(tmp_path: Path) -> Paths:
-    return Paths(tmp_path / "c", tmp_path / "s", tmp_path / "k")
-
-
-def test_a_profile_brings_repository_and_folder(tmp_path: Path) -> None:
-    request = prepare(
-        paths(tmp_path),
-        repo=None,
-        profile=profile(repo="org/model", path="~/m"),
-        environment={},
-    )
-    assert request.repo == "org/model"
-    assert request.loaded_only
-    assert request.dest is not None
-    assert request.dest.endswith("/m")
-    assert not request.dest.startswith("~")
-
-
-def test_another_repository_does_not_go_into_the_profiles_folder(tmp_path: Path) -> None:
-    request = prepare(
-        paths(tmp_path),
-        repo="org/other",
-        profile=profile(repo="org/model", path="~/m"),
-        environment={},
-    )
-    assert request.dest is None
-
-
-def test_neither_repository_nor_profile(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No repository"):
-        prepare(paths(tmp_path), repo=None, profile=None, environment={})
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("20M", 20_000_000), ("500k", 500_000), ("1.5GB/s", 1_500_000_000)]
-)
-def test_rates(text: str, value: int) -> None:
-    assert parse_rate(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1M", "nan", "1e9", "12"])
-def test_rates_that_are_none(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_rate(text)
-
-
-def test_every_code_that_can_be_tried_again_has_words() -> None:
-    assert RETRYABLE <= sentences.CODES
-
-
-def test_foreign_text_is_cleaned_and_secrets_are_taken_out() -> None:
-    error = sentences.describe(
-        "connect", {"host": "\x1b[31mevil\x07", "reason": "http://u:secretpw@h/?token=abcdef"}
-    )
-    text = str(error.message)
-    assert "\x1b" not in text
-    assert "secretpw" not in text
-    assert "abcdef" not in text
-
-
-def test_unknown_codes_and_events_do_not_break_the_view() -> None:
-    assert "frobnicated" in str(sentences.describe("frobnicated", {}).message)
-    assert list(event_lines({"event": "something new"})) == []
-
-
-def test_a_failed_result_says_what_to_do_for_each_file() -> None:
-    fields = {"path": "x", "expected": "a", "found": "b"}
-    result = {
-        "status": "failed",
-        "seconds": 1.0,
-        "fetched_bytes": 0,
-        "hosts": [],
-        "failures": [{"path": "x", "code": "hash_mismatch", "fields": fields}],
-    }
-    lines = [str(line) for line in result_lines(result, {"files": []})]
-    assert lines[0] == "Files that did not come: 1."
-    assert any("use another mirror" in line for line in lines)
-
-
-def test_bytes_from_xets_bridge_are_explained() -> None:
-    hosts = [{"host": "cas-bridge.xethub.hf.co", "roles": ["storage"], "bytes": 9, "xet": True}]
-    result = {
-        "status": "cancelled",
-        "seconds": 1.0,
-        "fetched_bytes": 9,
-        "hosts": hosts,
-        "failures": [],
-    }
-    lines = [str(line) for line in result_lines(result, {"files": []})]
-    assert "Bytes came from cas-bridge.xethub.hf.co (9 B); Xet was off." in lines
-    assert "Xet's storage sent them over plain HTTP, through its bridge." in lines
-
-
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (errno.ENOSPC, "no_space"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "read_only"),
-        (errno.EACCES, "no_permission"),
-        (errno.EIO, "disk_error"),
-    ],
-)
-def test_disk_failures_have_their_own_sentences(number: int, code: str) -> None:
-    problem = from_os(OSError(number, os.strerror(number)), "/m/x")
-    assert problem.code == code
-    assert not problem.retryable
-    assert "/m/x" in str(sentences.describe(problem.code, problem.fields).message)
-
-
 def test_ctrl_c_at_the_question_ends_it_at_once(bench: Bench) -> None:
     pid, terminal = pty.fork()
     if pid == 0:  # pragma: no cover - the other process
@@ -371,125 +253,6 @@ def test_json_lines_end_with_the_error(bench: Bench) -> None:
     assert "Accept its terms" in last["remedy"]
 
 
-def test_the_checkpoint_is_judged_for_the_profiles_launch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    request = prepare(
-        paths(tmp_path),
-        repo=None,
-        profile=replace(
-            profile(repo="org/model"),
-            engine=EngineKind.VLLM,
-            argv=("--speculative-config", "{}", "--quantization", "modelopt", "--language-only"),
-        ),
-        environment={},
-    )
-    asked: list[dict[str, object]] = []
-    module = types.ModuleType("qwen_tui_diagnostics.checkpoint")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-
-    class Report:
-        def as_json(self) -> dict[str, object]:
-            return {"verdict": "ok"}
-
-    def verify(_path: Path, **settings: object) -> Report:
-        asked.append(settings)
-        return Report()
-
-    monkeypatch.setattr(module, "verify", verify, raising=False)
-    plan = {"files": [{"path": MODEL}]}
-    assert aftermath.judge(tmp_path, request, plan) == {"verdict": "ok"}
-    assert asked == [
-        {
-            "engine": "vllm",
-            "speculative": True,
-            "language_only": True,
-            "quantization": "modelopt",
-        }
-    ]
-
-
-def test_a_choice_without_weights_is_no_checkpoint(tmp_path: Path) -> None:
-    document = aftermath.judge(tmp_path, None, {"files": [{"path": "config.json"}]})
-    assert document == {"verdict": "unknown", "problem": "no weights were asked for"}
-
-
-PLAN = {
-    "repo": "org/model",
-    "revision": "main",
-    "commit": "c" * 40,
-    "folder": "/m",
-    "total_bytes": 50 * 10**9 + 1005,
-    "here_bytes": 5,
-    "kept_bytes": 400,
-    "fetch_bytes": 50 * 10**9 + 601,
-    "unknown_sizes": 1,
-    "free_bytes": 10**9,
-    "free_after_bytes": 10**9 - 50 * 10**9 - 601,
-    "too_large": ["big.safetensors"],
-    "left_out": [],
-    "leftovers": {"count": 0, "bytes": 0},
-    "eta_s": None,
-    "probes": [],
-    "files": [
-        {"path": "here.json", "size": 5, "state": "here", "have_bytes": 5},
-        {"path": "part.safetensors", "size": 1000, "state": "part", "have_bytes": 400},
-        {"path": "big.safetensors", "size": 50 * 10**9 + 1, "state": "missing", "have_bytes": 0},
-        {"path": "odd.bin", "size": None, "state": "missing", "have_bytes": 0},
-    ],
-}
-
-
-def test_the_plan_says_what_is_known_and_what_is_not() -> None:
-    lines = [str(line) for line in plan_lines(PLAN)]
-    assert "       50.0 GB  big.safetensors  (to fetch)" in lines
-    assert "        1.0 kB  part.safetensors  (400 B of it here)" in lines
-    assert "           5 B  here.json  (here, verified)" in lines
-    assert "             —  odd.bin  (to fetch)" in lines
-    assert "  without a size in the listing: 1; they come on top of these figures" in lines
-    assert "  over 50 GB, not to be had with Xet off: big.safetensors" in lines
-    assert "  free now: 1.0 GB, 49.0 GB too little" in lines
-    assert "  time: —, no download from this endpoint was measured yet" in lines
-
-
-def test_a_repository_of_many_files_does_not_flood_the_screen() -> None:
-    many = [
-        {"path": f"{n:03}", "size": 1000 - n, "state": "missing", "have_bytes": 0}
-        for n in range(200)
-    ]
-    lines = [str(line) for line in plan_lines({**PLAN, "files": many})]
-    assert len(lines) < 32
-    # 801 … 980, the sizes of the files 020 to 199.
-    assert (
-        f"      {sum(range(801, 981)) / 1000:.1f} kB  180 smaller files (180 of them to fetch)"
-        in lines
-    )
-
-
-@pytest.mark.parametrize(
-    ("unproven", "fetched", "line"),
-    [
-        ([], 10**9, "Complete: /m, 4 of 4 hashes proven (1.0 GB in 2.0 s, 500.0 MB/s)."),
-        (["a"], 10**9, "Complete: /m, 3 of 4 hashes proven (1.0 GB in 2.0 s, 500.0 MB/s)."),
-        ([], 0, "Complete: /m, 4 of 4 hashes proven; nothing had to be fetched."),
-    ],
-)
-def test_what_is_called_proven(unproven: list[str], fetched: int, line: str) -> None:
-    result = {
-        "status": "complete",
-        "seconds": 2.0,
-        "fetched_bytes": fetched,
-        "folder": "/m",
-        "hosts": [],
-        "failures": [],
-        "unproven": unproven,
-        "verify": {"verdict": "ok"},
-    }
-    lines = [str(line) for line in result_lines(result, PLAN)]
-    assert lines[0] == line
-    assert any("gave no hash" in x for x in lines) == bool(unproven)
-
-
 def test_time_at_the_question_is_not_transfer_time(bench: Bench) -> None:
     async def slow_reader() -> float:
         async with bench.session(bench.environment()) as session:
@@ -502,17 +265,3 @@ def test_time_at_the_question_is_not_transfer_time(bench: Bench) -> None:
         raise AssertionError
 
     assert asyncio.run(slow_reader()) < 1.0
-
-
-@pytest.mark.parametrize("revision", ["../x", "a/../b", "-x", "", "a\nb"])
-def test_revisions_that_are_none(tmp_path: Path, revision: str) -> None:
-    with pytest.raises(UsageError):
-        prepare(paths(tmp_path), repo="o/m", profile=None, environment={}, revision=revision)
-
-
-def test_ordinary_revisions(tmp_path: Path) -> None:
-    for revision in ("main", "v1.0", "refs/pr/1", "c" * 40, "feature/x-y_z"):
-        request = prepare(
-            paths(tmp_path), repo="o/m", profile=None, environment={}, revision=revision
-        )
-        assert request.revision == revision

@@ -316,9 +316,17 @@ async def test_a_proxy_that_is_not_there(bench: Bench) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    proxy = f"http://127.0.0.1:{port}"
+    proxy = f"http://me:sekretpw@127.0.0.1:{port}"
     run = await bench.download(endpoint="http://hub.invalid", env={"http_proxy": proxy})
-    assert error_of(run).startswith(("The proxy did not lead", "hub.invalid refuses connections"))
+    assert error_of(run).startswith(f"The proxy 127.0.0.1:{port} on the way to hub.invalid cannot")
+
+
+async def test_a_proxy_that_refuses(bench: Bench) -> None:
+    """The stand-in answers every request for another host with 407, as a proxy does."""
+    bench.hub.fail("xet", *[Fault(status=407)] * 9)
+    env = {"http_proxy": bench.hub.url("xet")}
+    run = await bench.download(endpoint="http://hub.invalid", env=env)
+    assert error_of(run).startswith("The proxy did not lead to hub.invalid (407")
 
 
 async def test_a_certificate_that_is_not_trusted(bench: Bench, tmp_path: Any) -> None:

@@ -10,7 +10,7 @@ from qwen_tui.services.download import DownloadRequest, DownloadSession
 from qwen_tui_profiles.errors import DownloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from support.fake_hub import FakeHub
@@ -48,8 +48,6 @@ class Bench:
     hub: FakeHub
     home: Path
     dest: Path
-    command: Sequence[str] | None = None
-    """How a worker is started; ``None`` = as users start it."""
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
@@ -69,7 +67,7 @@ class Bench:
 
     def session(self, environment: dict[str, str], **changes: Any) -> DownloadSession:
         request = self.request(**changes)
-        return DownloadSession(request, environment=environment, command=self.command)
+        return DownloadSession(request, environment=environment)
 
     async def download(
         self,

@@ -7,7 +7,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from qwen_tui.services.download.narration import event_lines, progress_line, result_lines
+from qwen_tui.services.download.narration import (
+    duration,
+    event_lines,
+    progress_line,
+    result_lines,
+    size,
+)
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import Text, t, tr
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.errors import DownloadError
 
-__all__ = ["View", "make_view"]
+__all__ = ["View", "make_view", "rate"]
 
 _PLAIN_EVERY_S = 10.0
 
@@ -135,16 +141,15 @@ class _BarView(_PlainView):
             DownloadColumn,
             Progress,
             TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
         )
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
+            # The worker's own figures: rich's keep the last speed while nothing comes.
+            TextColumn("{task.fields[speed]:>10}"),
+            TextColumn("{task.fields[left]:>12}"),
             console=Console(stderr=True),
             transient=True,
         )
@@ -167,21 +172,41 @@ class _BarView(_PlainView):
     def _bar(self, event: dict[str, Any]) -> None:
         if self._total is None:
             self._progress.start()
-            self._total = self._progress.add_task(tr(t("all")), total=event["total_bytes"])
-        self._progress.update(self._total, completed=event["done_bytes"])
+            self._total = self._progress.add_task(
+                tr(t("all")), total=event["total_bytes"], speed="", left=""
+            )
+        speed, left = rate(event["bytes_s"], event["total_bytes"] - event["done_bytes"])
+        self._progress.update(self._total, completed=event["done_bytes"], speed=speed, left=left)
         active = {f["path"]: f for f in event["files"]}
         for path in [p for p in self._bars if p not in active]:
             self._progress.remove_task(self._bars.pop(path))
         for path, file in active.items():
             if path not in self._bars:
-                self._bars[path] = self._progress.add_task(path, total=file["size"])
+                self._bars[path] = self._progress.add_task(
+                    path, total=file["size"], speed="", left=""
+                )
             label = (
                 _short(path) if file["state"] == "running" else f"{_short(path)} {file['state']}"
             )
-            self._progress.update(self._bars[path], completed=file["done_bytes"], description=label)
+            missing = None if file["size"] is None else file["size"] - file["done_bytes"]
+            speed, left = rate(file["bytes_s"], missing)
+            self._progress.update(
+                self._bars[path],
+                completed=file["done_bytes"],
+                description=label,
+                speed=speed,
+                left=left,
+            )
 
 
 _STOPPING = t("Stopping; what was received is kept. Once more to end at once.")
+
+
+def rate(bytes_s: float | None, left_bytes: int | None) -> tuple[str, str]:
+    """Return speed and remaining time over the last seconds, as text; unknown is a dash."""
+    speed = "—" if bytes_s is None else f"{tr(size(bytes_s))}/s"
+    left = tr(duration(left_bytes / bytes_s)) if bytes_s and left_bytes is not None else "—"
+    return speed, left
 
 
 def _short(path: str, width: int = 40) -> str:

@@ -29,7 +29,9 @@ class FolderLock:
         used: Set before anything else is written. A plan that nobody agrees to leaves no trace.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, of: Path | None = None) -> None:
+        """Name the folder of the lock, and the one that it stands for in messages."""
+        self._of = folder if of is None else of
         self._path = folder / "lock"
         self._fd: int | None = None
         self._made: list[Path] = []
@@ -55,7 +57,7 @@ class FolderLock:
             except BlockingIOError as error:
                 holder = os.pread(descriptor, 4096, 0)
                 os.close(descriptor)
-                raise Problem("locked", folder=str(self._path.parent), **_read(holder)) from error
+                raise Problem("locked", folder=str(self._of), **_read(holder)) from error
             if _is_file(descriptor, self._path):
                 break
             # Its holder removed it between our two steps: that lock keeps nobody out.

@@ -76,6 +76,7 @@ class Pool:
         self._hosts = hosts
         self._notify = notify
         self._transfers: list[Transfer] = []
+        self._speeds: dict[str, Speed] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
 
@@ -191,6 +192,7 @@ class Pool:
                     "done_bytes": t.received,
                     "size": t.file.size,
                     "state": t.state,
+                    "bytes_s": self._speeds.setdefault(t.file.path, Speed()).add(t.fetched),
                 }
                 for t in self._transfers
                 if t.state not in {"waiting", "done"}

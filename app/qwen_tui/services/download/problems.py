@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import errno
 import ssl
+import urllib.request
 from typing import TYPE_CHECKING
+
+from qwen_tui.services.download.hosts import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,7 @@ LONGEST_WAIT_S = 600.0
 RETRYABLE = frozenset(
     {
         "dropped",
+        "proxy_down",
         "stalled",
         "timeout",
         "connect",
@@ -79,6 +83,10 @@ def from_network(error: BaseException, host: str) -> Problem:
         return Problem("tls", host=host, reason=reason)
     if "ProxyError" in names:
         return Problem("proxy", host=host, reason=reason)
+    proxy = _proxy_to(host)
+    if proxy is not None and names & {"gaierror", "ConnectError", "ConnectTimeout"}:
+        # Only the proxy was asked; what its failure says is not about the host.
+        return Problem("proxy_down", host=host, proxy=proxy, reason=reason)
     if "gaierror" in names or "Name or service not known" in reason:
         return Problem("dns", host=host)
     if names & {"ReadTimeout", "WriteTimeout"}:
@@ -88,6 +96,15 @@ def from_network(error: BaseException, host: str) -> Problem:
     if names & {"ConnectError", "ConnectionRefusedError"}:
         return Problem("connect", host=host, reason=reason)
     return Problem("dropped", host=host, reason=reason)
+
+
+def _proxy_to(host: str) -> str | None:
+    """Return the proxy of the environment on the way to a host, without its credentials."""
+    proxies = urllib.request.getproxies()
+    found = next((proxies[k] for k in ("https", "http", "all") if proxies.get(k)), None)
+    if found is None or urllib.request.proxy_bypass(host):
+        return None
+    return host_of(found if "://" in found else f"http://{found}") or None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

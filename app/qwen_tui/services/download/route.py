@@ -115,7 +115,7 @@ class Router:
             host = host_of(url)
             self._hosts.note(host, "unreachable")
             problem = from_network(error, host)
-            if is_xet_host(host) and problem.code != "proxy":
+            if is_xet_host(host) and not problem.code.startswith("proxy"):
                 raise Problem("xet_unreachable", host=host, why=problem.code) from error
             raise problem from error
 
@@ -163,6 +163,8 @@ def refusal(status: int, headers: Mapping[str, str], host: str, *, storage: bool
         return Problem("unauthorized", host=host)
     if status == 403:
         return Problem("forbidden", host=host)
+    if status == 407:
+        return Problem("proxy", host=host, reason="407: it wants a user and a password")
     if status == 404:
         return Problem("not_found", host=host)
     if status == 429:

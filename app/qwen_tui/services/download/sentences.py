@@ -240,6 +240,15 @@ _ROWS: dict[str, _Row] = {
         ),
         t("Check HTTPS_PROXY and NO_PROXY."),
     ),
+    "proxy_down": _Row(
+        lambda f: t(
+            "The proxy {proxy} on the way to {host} cannot be reached ({reason}).",
+            proxy=f["proxy"],
+            host=f["host"],
+            reason=f["reason"],
+        ),
+        t("Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY."),
+    ),
     "quota": _Row(
         lambda f: t("Your disk quota is used up at {path}.", path=f["path"]),
         t("Make room and run the same command again: what was received is kept."),

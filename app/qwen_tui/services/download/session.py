@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.services.download.sentences import describe
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
 
     from qwen_tui.services.download.request import DownloadRequest
 
@@ -44,8 +44,7 @@ def worker_environment(base: Mapping[str, str], request: DownloadRequest) -> dic
 class DownloadSession:
     """One download in a child process of its own session.
 
-    ``command`` starts another worker than :data:`WORKER_COMMAND`. ``failure`` is the worker's
-    ``error`` event, once there is one.
+    ``failure`` is the worker's ``error`` event, once there is one.
 
     ::
 
@@ -60,10 +59,8 @@ class DownloadSession:
         request: DownloadRequest,
         *,
         environment: Mapping[str, str] | None = None,
-        command: Sequence[str] | None = None,
     ) -> None:
         self._request = request
-        self._command = WORKER_COMMAND if command is None else tuple(command)
         self._environment = worker_environment(
             os.environ if environment is None else environment, request
         )
@@ -75,7 +72,7 @@ class DownloadSession:
     async def __aenter__(self) -> DownloadSession:
         """Start the worker."""
         self._process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *WORKER_COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -125,7 +125,7 @@ class Worker:
         with make_client(stall_s=self._request.stall_s, connections=connections) as client:
             router = Router(client, hub.endpoint, hub.token, self._hosts)
             layout = self._layout(hub, repo)
-            with FolderLock(layout.private) as lock:
+            with FolderLock(layout.private, of=layout.folder) as lock:
                 self._with_lock(lock, began, hub, repo, router, layout)
 
     def _with_lock(
