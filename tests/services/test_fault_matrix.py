@@ -1,15 +1,13 @@
-"""Every fault × {up, swap, down}, with real processes and the real log reader.
+"""Faults × {up, swap, down} with real processes and the real log reader: the quick part.
 
-Afterwards there is exactly one true state, no orphan, the whole log, and the right cause.
+Afterwards there is exactly one true state, no orphan, the whole log, and the right cause. The
+other cells are in ``test_fault_matrix_full.py``, with the table of all of them.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
-import urllib.request
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psutil
@@ -17,79 +15,32 @@ import pytest
 
 from qwen_tui.services.process import identify
 from qwen_tui.services.runs import RunStore
-from qwen_tui.services.spawner import SystemSpawner
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopping import StopHow
 from qwen_tui.services.supervisor import ServerSupervisor
 from qwen_tui.services.swap import SwapOptions, SwapOutcome
 from qwen_tui_profiles.errors import ConfigError, LaunchError
+from support.faults import (
+    BOOT_FAULTS,
+    MARK,
+    RUN_FAULTS,
+    Fault,
+    FullDiskSpawner,
+    MissingProgram,
+    PortThief,
+    ask,
+    assert_dead,
+    assert_serves,
+    boss,
+    read_only,
+    up,
+)
 from support.supervise import demo_profile, free_port, processes_of, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from qwen_tui.services.paths import Paths
-    from qwen_tui.services.snapshots import ServerSnapshot
-    from qwen_tui.services.spawner import Child
-
-SLOW = ("--demo-token-ms", "150")
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of a boot."""
-
-    name: str
-    flags: tuple[str, ...]
-    cause: str | None
-    """Class of the cause in the log; ``None`` = the log does not tell."""
-    words: str = ""
-
-
-BOOT_FAULTS = [
-    Fault("dies at load", ("--demo-fault", "exit-load"), None, "exit code"),
-    Fault("module missing", ("--demo-fault", "crash-load"), "module_missing"),
-    Fault("OOM at load", ("--demo-fault", "oom-load"), "cuda_oom"),
-    Fault("no weights", ("--demo-fault", "missing-weights"), "missing_weights"),
-    Fault("bad flag", ("--no-such-flag", "1"), "bad_argument"),
-    Fault("dies at first token", ("--demo-fault", "oom-first-token", *SLOW), "cuda_oom"),
-]
-RUN_FAULTS = [
-    Fault("slot exhaustion", ("--demo-fault", "slot-exhaustion"), "mamba_slots_exhausted"),
-    Fault("crash", ("--demo-fault", "crash-running"), "scheduler_crash"),
-]
-
-
-def boss(paths: Paths) -> ServerSupervisor:
-    return ServerSupervisor(paths)
-
-
-async def up(paths: Paths, *flags: str, port: int = 0) -> ServerSnapshot:
-    supervisor = boss(paths)
-    await supervisor.start(demo_profile("faulty", port=port or free_port(), flags=flags))
-    return await supervisor.wait_ready()
-
-
-async def assert_dead(paths: Paths, fault: Fault) -> None:
-    """The state, its cause and the log, as a process sees them that had no part in it."""
-    now = await boss(paths).snapshot()
-    assert now.state is ServerState.FATAL
-    assert not now.ready
-    assert not processes_of(paths)
-    record = RunStore(paths).latest()
-    assert record is not None
-    assert record.ending is not None
-    cause = None if record.ending.cause is None else record.ending.cause["class"]
-    assert (cause, fault.words in str(now.message)) == (fault.cause, True)
-    assert_log_is_whole(now)
-    history = boss(paths).history.boots(limit=1)
-    assert (history[0].run, history[0].state, history[0].cause) == (record.id, "fatal", cause)
-
-
-def assert_log_is_whole(now: ServerSnapshot) -> None:
-    assert now.log_path is not None
-    assert now.log_path.stat().st_size > 0
 
 
 @pytest.mark.parametrize("fault", BOOT_FAULTS, ids=lambda f: f.name)
@@ -129,19 +80,6 @@ async def test_death_under_load(paths: Paths, fault: Fault) -> None:
     await assert_dead(paths, fault)
     assert (await boss(paths).stop()).how is StopHow.ALREADY_GONE
     await assert_dead(paths, fault)
-
-
-def ask(url: str) -> None:
-    request = urllib.request.Request(
-        f"{url}/generate",
-        data=b'{"text": "1 2 3", "sampling_params": {"max_new_tokens": 64}}',
-        headers={"Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            answer.read()
-    except OSError:
-        pass
 
 
 async def test_scheduler_killed(paths: Paths) -> None:
@@ -188,28 +126,10 @@ async def test_ignores_term_in_a_swap(paths: Paths) -> None:
     assert processes_of(paths) == {identify(now.pid or 0)}
 
 
-class PortThief(SystemSpawner):
-    """Takes the port between our check and the engine's bind."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.socket = socket.socket()
-
-    def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], *, folder: Path, log: Path
-    ) -> Child:
-        if "--demo-seed" in argv:  # marks the launch that is robbed
-            self.socket.bind(("127.0.0.1", self.port))
-            self.socket.listen()
-        elif self.socket.fileno() >= 0:
-            self.socket.close()
-        return super().spawn(argv, env, folder=folder, log=log)
-
-
 async def test_port_taken_in_between(paths: Paths) -> None:
     thief = PortThief(free_port())
     supervisor = ServerSupervisor(paths, spawner=thief)
-    robbed = demo_profile("robbed", port=thief.port, flags=("--demo-seed", "1"))
+    robbed = demo_profile("robbed", port=thief.port, flags=MARK)
     await supervisor.start(robbed)
     try:
         assert (await supervisor.wait_ready()).state is ServerState.FATAL
@@ -218,19 +138,9 @@ async def test_port_taken_in_between(paths: Paths) -> None:
         thief.socket.close()
 
 
-class FullDiskSpawner(SystemSpawner):
-    """The log is on a full disk."""
-
-    def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], *, folder: Path, log: Path
-    ) -> Child:
-        log.symlink_to("/dev/full")
-        return super().spawn(argv, env, folder=folder, log=log)
-
-
 async def test_disk_full_for_the_log(paths: Paths) -> None:
     supervisor = ServerSupervisor(paths, spawner=FullDiskSpawner())
-    await supervisor.start(demo_profile(port=free_port()))
+    await supervisor.start(demo_profile(port=free_port(), flags=MARK))
     ended = await supervisor.wait_ready()
     # Either the engine dies of it or it serves without a log; both are told as they are.
     assert ended.state in {ServerState.FATAL, ServerState.RUNNING}
@@ -257,21 +167,10 @@ async def test_disk_full_for_the_records(paths: Paths, monkeypatch: pytest.Monke
     assert not processes_of(paths)
 
 
-class MissingProgram(SystemSpawner):
-    """The interpreter vanished between the check and the exec."""
-
-    def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], *, folder: Path, log: Path
-    ) -> Child:
-        if "--demo-seed" in argv:
-            argv = ["/nowhere/python", *argv[1:]]
-        return super().spawn(argv, env, folder=folder, log=log)
-
-
 async def test_spawn_fails(paths: Paths) -> None:
     supervisor = ServerSupervisor(paths, spawner=MissingProgram())
     with pytest.raises(LaunchError, match="/nowhere/python"):
-        await supervisor.start(demo_profile(port=free_port(), flags=("--demo-seed", "1")))
+        await supervisor.start(demo_profile(port=free_port(), flags=MARK))
     assert (await boss(paths).snapshot()).state is ServerState.STOPPED
     assert RunStore(paths).ids() == []
 
@@ -280,7 +179,7 @@ async def test_spawn_fails_in_a_swap(paths: Paths) -> None:
     port = free_port()
     assert (await up(paths, port=port)).ready
     supervisor = ServerSupervisor(paths, spawner=MissingProgram())
-    target = demo_profile("target", port=port, flags=("--demo-seed", "1"))
+    target = demo_profile("target", port=port, flags=MARK)
     steps = [step async for step in supervisor.swap(target)]
     assert steps[-1].outcome is SwapOutcome.ROLLED_BACK
     assert "/nowhere/python" in str(steps[-1].text)
@@ -288,14 +187,25 @@ async def test_spawn_fails_in_a_swap(paths: Paths) -> None:
     assert (now.state, now.profile) == (ServerState.RUNNING, "faulty")
 
 
-@pytest.mark.parametrize("place", ["/proc/qwen-tui", "/dev/null/qwen-tui"])
-async def test_state_folder_read_only(paths: Paths, place: str) -> None:
-    from dataclasses import replace
-    from pathlib import Path
-
-    nowhere = replace(paths, state=Path(place))
-    with pytest.raises(ConfigError, match=place):
-        await boss(nowhere).start(demo_profile(port=free_port()))
-    with pytest.raises(ConfigError, match=place):
-        await boss(nowhere).stop()
+async def test_state_folder_read_only(paths: Paths) -> None:
+    paths.make(paths.state)
+    with read_only(paths.state):
+        assert (await boss(paths).snapshot()).state is ServerState.STOPPED
+        with pytest.raises(ConfigError, match=str(paths.state)):
+            await boss(paths).start(demo_profile(port=free_port()))
+        with pytest.raises(ConfigError, match=str(paths.state)):
+            await boss(paths).stop()
     assert not processes_of(paths)
+
+
+async def test_state_folder_becomes_read_only(paths: Paths) -> None:
+    """Nothing can be noted then, so nothing is touched: the server serves on and is seen."""
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    with read_only(paths.state):
+        with pytest.raises(ConfigError, match=str(paths.state)):
+            await boss(paths).stop()
+        with pytest.raises(ConfigError, match=str(paths.state)):
+            _ = [step async for step in boss(paths).swap(demo_profile("target", port=port))]
+        await assert_serves(paths, "faulty")
+    assert (await boss(paths).stop()).how is StopHow.DRAINED

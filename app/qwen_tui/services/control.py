@@ -239,7 +239,7 @@ class ServerControl:
         Raises:
             StopError: it is only attached, or something of it survives.
         """
-        await self.snapshot()
+        now = await self.snapshot()
         record = self._observer.record
         if record is None:
             return nothing_to_stop()
@@ -252,6 +252,8 @@ class ServerControl:
             on_change=on_change,
             exit_code=self._observer.exit_code,
             memory=self._memory,
+            last_words=self._observer.last_words,
+            announced=None if now.report is None else now.report.fatal,
         )
         intent = self.intents.read()
         if intent is not None and not intent.active:
@@ -330,6 +332,7 @@ class ServerControl:
             on_change=None,
             exit_code=self._observer.exit_code,
             memory=self._memory,
+            last_words=self._observer.last_words,
             failure=cause if fatal is None else fatal.summary,
             fatal=fatal,
         )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunRecord, RunStore
     from qwen_tui.services.spawner import Child
+    from qwen_tui_diagnostics.enginelog.report import Fatal
 
 __all__ = ["RunObserver"]
 
@@ -117,6 +118,14 @@ class RunObserver:
         elif self._record.open and self._record.main is None:
             self._record = self._store.load(self._record.id)
         return self._record
+
+    async def last_words(self) -> Fatal | None:
+        """Read the log of a run that is gone to its end; returns the cause of death it gives."""
+        if self._log is None:
+            return None
+        await self._read_on()
+        self._log.finish()
+        return None if self._log.report is None else self._log.report.fatal
 
     async def look(self, *, ask: bool = False) -> ServerSnapshot:
         """Return what is known now.
@@ -246,6 +255,7 @@ class RunObserver:
             log_path=None if record.log_path is None else Path(record.log_path),
             report=report,
             message=verdict.message,
+            acknowledged=record.acknowledged,
         )
 
 

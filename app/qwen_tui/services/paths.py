@@ -55,13 +55,16 @@ class Paths:
         return self.state / "runs"
 
     def make(self, folder: Path) -> Path:
-        """Create ``folder`` (0700) and return it.
+        """Create ``folder`` and whatever is missing above it (all 0700) and return it.
 
         Raises:
             ConfigError: it cannot be created or is not a folder.
         """
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # `mkdir(parents=True)` would give the folders above it the default mode.
+            for missing in reversed([p for p in folder.parents if not p.exists()]):
+                missing.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigError(
                 t(

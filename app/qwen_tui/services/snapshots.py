@@ -60,6 +60,8 @@ class ServerSnapshot:
     """What the boot log says so far: asked → got, facts, timeline, cause of death."""
     message: Text | None = None
     """One sentence for the person: how it ended, what is waited for."""
+    acknowledged: bool = False
+    """Whether the user has seen how it ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Status:
             "log": None if server.log_path is None else str(server.log_path),
             "message": None if server.message is None else str(server.message),
             "fatal": None if fatal is None else fatal.as_json(),
+            "acknowledged": server.acknowledged,
             "asked_got": None if report is None else [c.as_json() for c in report.clamps],
             "facts": None if report is None else dict(facts),
             "limits": {

@@ -15,7 +15,7 @@ from qwen_tui.services.vram import wait_freed
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from qwen_tui.services.kinds import Kinds
     from qwen_tui.services.process import ProcessId
@@ -48,6 +48,8 @@ async def stop_run(
     on_change: Callable[[StopProgress], None] | None,
     exit_code: Callable[[str], int | None],
     memory: MemoryProbe,
+    last_words: Callable[[], Awaitable[Fatal | None]],
+    announced: Fatal | None = None,
     failure: Text | None = None,
     fatal: Fatal | None = None,
 ) -> StopResult:
@@ -62,6 +64,8 @@ async def stop_run(
         on_change: Called with each moment of the stop.
         memory: Asks the GPUs whether its memory is back.
         exit_code: Returns the exit code of a run that we are the parent of.
+        last_words: Reads the log to its end and returns the cause of death that it gives.
+        announced: The cause of death that the log gave before the stop began.
         failure: Why it is stopped when it is the end of a failed boot; it then ends ``FATAL``.
         fatal: The cause that the log gives for that.
 
@@ -90,9 +94,12 @@ async def stop_run(
         text = t("Nothing runs: the last server has ended already.")
         return StopResult(how, time.monotonic() - began, None, (), None, None, text)
     code = exit_code(record.id)
+    if failure is None and was_open:
+        ended, fatal = await _own_death(ended, announced, last_words)
+        how = ended.how
     free = await port_comes_free(record.host, record.port)
     freed = await _memory_comes_back(record, memory, began, on_change)
-    text = _words(ended, free, freed, record)
+    text = _words(ended, free, freed, record, fatal)
     ending = Ending(
         at=clock(),
         exit_code=code,
@@ -108,19 +115,43 @@ async def stop_run(
     return StopResult(how, seconds, code, killed, left, free, text, freed)
 
 
-def _words(ended: Ended, free: bool, freed: bool | None, record: RunRecord) -> Text:
+async def _own_death(
+    ended: Ended, announced: Fatal | None, last_words: Callable[[], Awaitable[Fatal | None]]
+) -> tuple[Ended, Fatal | None]:
+    """Tell an end that was asked for from a death that only happened to come at the same time.
+
+    A boot that is broken off dies noisily: what it says after the signal is no cause. Of a server
+    that was ready, the log reader tells a good stop from a death.
+    """
+    if ended.how is StopHow.KILLED:
+        return ended, None
+    fatal = announced
+    if fatal is None and ended.how is not StopHow.BOOT_BROKEN_OFF:
+        fatal = await last_words()
+    unfinished = ended.how is StopHow.DRAINED and bool(ended.requests_left)
+    if fatal is None and not unfinished:
+        return ended, None
+    return replace(ended, how=StopHow.DIED), fatal
+
+
+def _words(
+    ended: Ended, free: bool, freed: bool | None, record: RunRecord, fatal: Fatal | None
+) -> Text:
     how, killed, left = ended.how, ended.killed, ended.requests_left
     sentences = {
         StopHow.DRAINED: t("Stopped: it finished its requests and ended by itself."),
         StopHow.ABORTED: t("Stopped: it ended by itself; vLLM aborts running requests."),
         StopHow.BOOT_BROKEN_OFF: t("Stopped while it was still booting."),
         StopHow.ALREADY_GONE: t("It was gone already."),
+        StopHow.DIED: t("It died before it could end; its log does not say why.")
+        if fatal is None
+        else t("It died before it could end: {cause}", cause=fatal.summary),
         StopHow.KILLED: t(
             "Killed: {count} of its processes did not end by themselves.", count=len(killed)
         ),
     }
     text = sentences[how]
-    if how is StopHow.KILLED and left:
+    if how in {StopHow.KILLED, StopHow.DIED} and left:
         text = t("{text} {left} requests were lost.", text=text, left=left)
     if not free:
         text = t("{text} Port {port} is taken by another program now.", text=text, port=record.port)

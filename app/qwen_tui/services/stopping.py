@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_STOP_S",
+    "LOSING",
     "Ended",
     "StopHow",
     "StopProgress",
@@ -42,8 +43,14 @@ class StopHow(StrEnum):
     """It was still booting."""
     KILLED = "killed"
     """The limit passed, or leftovers had to be killed."""
+    DIED = "died"
+    """It was asked to end and died of something else first."""
     ALREADY_GONE = "already gone"
     """Nothing ran when the stop began."""
+
+
+LOSING = frozenset({StopHow.KILLED, StopHow.DIED})
+"""Ends at which the requests that were left are lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.services.history import SwapRow
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.stopping import LOSING
 from qwen_tui_profiles.errors import LaunchError, QwenTuiError
 from qwen_tui_profiles.text import t
 
@@ -178,7 +179,7 @@ class Swap:
                 self._say(SwapStepName.STOP, t("Stopping {profile}.", profile=now.profile or "—"))
                 result = await self._control.stop(self._options.stop_s, self._stopping)
                 self._say(SwapStepName.MEMORY, result.text)
-                self._lost = (result.requests_left or 0) if result.killed else 0
+                self._lost = (result.requests_left or 0) if result.how in LOSING else 0
             except QwenTuiError as error:
                 await self._end(SwapOutcome.FAILED, error.message, failed=True)
                 return

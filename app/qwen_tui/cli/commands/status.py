@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from qwen_tui.cli.server_text import asked_got_lines, positive_seconds, print_json
+from qwen_tui.cli.server_text import asked_got_lines, positive_seconds, print_json, say
+from qwen_tui.services.state import ENDED, ServerState
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -28,17 +29,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=tr(t("look twice, so far apart, to give rates as well")),
     )
+    parser.add_argument(
+        "--acknowledge",
+        action="store_true",
+        help=tr(t("note that you have seen how the last server ended; later looks are brief")),
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Look once and print it."""
     from qwen_tui.services.paths import Paths
-    from qwen_tui.services.state import ServerState
     from qwen_tui.services.status import read_status
     from qwen_tui.services.supervisor import ServerSupervisor
 
     supervisor = ServerSupervisor(Paths.default())
     status = asyncio.run(read_status(supervisor, sample_s=args.sample))
+    if args.acknowledge:
+        if status.server.state in ENDED:
+            asyncio.run(supervisor.acknowledge())
+        else:
+            say(t("Nothing to acknowledge: it has not ended."))
     if args.json:
         print_json(status.as_json())
     else:
@@ -58,6 +68,10 @@ def _lines(status: Status) -> Iterator[Text | str]:
     )
     if server.simulated:
         yield t("simulated engine: no model, no GPU")
+    if server.acknowledged and server.state in ENDED:
+        # Seen already: one line, and where to read it again.
+        yield t("how it ended was acknowledged; qwen-tui history and qwen-tui logs keep it")
+        return
     if server.message is not None:
         yield server.message
     if server.pid is not None and server.started is not None:
@@ -76,14 +90,32 @@ def _lines(status: Status) -> Iterator[Text | str]:
             context=_count(limits["context_usable"]),
             requests=_count(limits["max_running_requests"]),
         )
+    yield from _prediction_lines(document)
     yield from asked_got_lines(server.report)
     if status.live is not None:
         yield from _live_lines(status.live)
     fatal = None if server.report is None else server.report.fatal
-    if fatal is not None and server.state.value == "fatal" and fatal.remedy is not None:
-        yield t("  → {remedy}", remedy=fatal.remedy)
+    if server.state is ServerState.FATAL:
+        if fatal is not None and fatal.remedy is not None:
+            yield t("  → {remedy}", remedy=fatal.remedy)
+        yield t("seen? qwen-tui status --acknowledge")
     if server.log_path is not None:
         yield t("log {path}", path=str(server.log_path))
+
+
+def _prediction_lines(document: dict[str, Any]) -> Iterator[Text]:
+    """Yield what was predicted beside what was measured; nothing when neither is known."""
+    predicted = document["prediction"]["kv_tokens"]
+    measured = (document["facts"] or {}).get("kv_tokens")
+    error = document["prediction"]["error_pct"]
+    if predicted is None and measured is None:
+        return
+    line = t(
+        "KV pool {measured} tokens, predicted {predicted}",
+        measured=_count(measured),
+        predicted=_count(predicted),
+    )
+    yield line if error is None else t("{line} ({error:+.2f} %)", line=line, error=error)
 
 
 def _live_lines(live: LiveSnapshot) -> Iterator[Text]:
