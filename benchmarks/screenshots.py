@@ -4,7 +4,7 @@
 
 Nothing is drawn by hand: a demo server is launched by the console itself, takes real requests for
 half a minute, and is stopped at the end. It needs the port of the demo profiles (30000) and about
-a minute.
+two minutes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from qwen_tui.services.console_real import RealConsole
 from qwen_tui.services.paths import Paths
@@ -66,14 +66,16 @@ async def scene(folder: Path, size: tuple[int, int], *, whole: bool) -> None:
 
     with tempfile.TemporaryDirectory() as home:
         root = Path(home)
+        (root / "config").mkdir()
+        (root / "config" / "config.toml").write_text('[console]\nguide = "done"\n')
         app = ConsoleApp(RealConsole(Paths(root / "config", root / "state", root / "cache")))
         async with app.run_test(size=size) as pilot:
             await until(pilot, lambda: app.view.selected is not None and app.view.server_known)
             app.change(selected=app.view.profiles.find("demo-speed"))
             if whole:
                 await pilot.press("d")
-                doctor = app.screen
-                assert isinstance(doctor, DoctorScreen)
+                await until(pilot, lambda: isinstance(app.screen, DoctorScreen))
+                doctor = cast("DoctorScreen", app.screen)
                 await until(pilot, lambda: not doctor.running)
                 await pilot.pause(0.2)
                 keep(pilot, "doctor")
@@ -96,6 +98,11 @@ async def scene(folder: Path, size: tuple[int, int], *, whole: bool) -> None:
                 await pilot.pause(0.3)
                 keep(pilot, "swap")
                 await pilot.press("escape")
+                for key, name in (("5", "plan"), ("6", "boot-memory"), ("4", "profiles")):
+                    await pilot.press(key)
+                    await pilot.pause(2.0)
+                    keep(pilot, name)
+                await pilot.press("1")
             traffic.cancel()
             await asyncio.gather(traffic, return_exceptions=True)
             await pilot.press("x", "enter")

@@ -9,7 +9,8 @@ import pytest
 
 from qwen_tui.services.console import LogChunk
 from qwen_tui.services.settings import Settings
-from qwen_tui.services.snapshots import ServerState
+from qwen_tui.services.snapshots import Alarm, ServerState
+from qwen_tui.ui.messages import LiveSampled
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.cards import ErrorCard
 from qwen_tui.ui.screens.details import FindingsCard
@@ -24,7 +25,7 @@ from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.text import t
 from support.console_pilot import opened, settled, shown, view_of
-from support.fake_console import CLAMPS, NO_GPU, PROFILES, FakeConsole, running
+from support.fake_console import CLAMPS, NO_GPU, NOW, PROFILES, FakeConsole, live, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -460,3 +461,32 @@ async def test_what_matters_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> No
         "sudo apt install nvidia-driver-580-open",
         "## qwen-tui doctor",
     ]
+
+
+async def test_an_alarm_stands_on_every_screen_until_it_is_seen() -> None:
+    fake = FakeConsole(running(), lives=0)
+    alarm = Alarm(
+        "accept_pinned",
+        Severity.WARN,
+        t("The accept length is pinned at 1.00: the draft head does not work."),
+        t("Check that the checkpoint has MTP weights."),
+        NOW,
+    )
+    async with opened(fake) as pilot:
+        pilot.app.post_message(LiveSampled(replace(live(), alarms=(alarm,))))
+        await settled(pilot, lambda: "accept length is pinned at 1.00" in shown(pilot))
+        await pilot.press("7")
+        await settled(pilot, lambda: pilot.app.screen.id == "logs")
+        assert "Check that the checkpoint has MTP weights." in " ".join(shown(pilot).split())
+        await pilot.press("escape")
+        await settled(pilot, lambda: pilot.app.screen.id == "home")
+        await pilot.press("a")
+        await settled(pilot, lambda: "pinned at 1.00" not in shown(pilot))
+
+
+async def test_the_pool_stands_beside_what_was_predicted() -> None:
+    fake = FakeConsole(running())
+    fake.prediction = 134_203
+    async with opened(fake, (120, 40)) as pilot:
+        # (134,203 - 134,016) / 134,016 = +0.14 %.
+        assert "predicted 134,203 (+0.14 %)" in shown(pilot)

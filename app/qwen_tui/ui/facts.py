@@ -51,6 +51,7 @@ class Facts(App[None]):
         }
         if event.server.state not in ANSWERING or event.server.pid != self.view.server.pid:
             changes.update(live=None, series=Series(), probe=None, probe_at=None, paused=False)
+            changes.update(seen_alarms=frozenset())
         self.change(**changes)
         self.follow_server(event.server)
         self._offer_guide()
@@ -125,7 +126,7 @@ class Facts(App[None]):
 
     @on(messages.Acknowledged)
     async def _acknowledged(self, event: messages.Acknowledged) -> None:
-        alarms = frozenset((a.kind, a.since) for a in self.view.alarms)
+        alarms = frozenset(alarm.kind for alarm in self.view.alarms)
         self.change(
             acknowledged=self.view.acknowledged | event.keys,
             seen_alarms=self.view.seen_alarms | alarms,

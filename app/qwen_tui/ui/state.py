@@ -119,8 +119,8 @@ class View:
     acknowledged: frozenset[str] = frozenset()
     predicted_kv: int | None = None
     """KV tokens that the plan foresaw for the running server."""
-    seen_alarms: frozenset[tuple[str, float]] = frozenset()
-    """Alarms that were acknowledged: kind, and when each began."""
+    seen_alarms: frozenset[str] = frozenset()
+    """Kinds of alarms that were acknowledged for this server."""
     probe: ProbeResult | None = None
     probe_at: float | None = None
     """Unix time of the last probe's answer."""
@@ -203,7 +203,7 @@ class View:
         live = self.live
         if live is None:
             return ()
-        return tuple(a for a in live.alarms if (a.kind, a.since) not in self.seen_alarms)
+        return tuple(a for a in live.alarms if a.kind not in self.seen_alarms)
 
     @property
     def in_flight(self) -> Text | None:

@@ -21,6 +21,7 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from textual import events
     from textual.widget import Widget
 
     from qwen_tui_profiles.text import Text
@@ -35,6 +36,7 @@ STYLES = {
     Status.SKIP: "$foreground-muted",
 }
 REDRAW_S = 0.1
+MOVES = frozenset({"up", "down", "pageup", "pagedown", "home", "end"})
 
 DOCTOR = (
     Command("doctor.again", "r", "again", t("Run again"), t("Run all checks again."), rank=10),
@@ -95,6 +97,8 @@ class DoctorScreen(Place):
         self._only_bad = False
         self._error: QwenTuiError | None = None
         self._judged: str | None = None
+        self._touched = False
+        """Whether the reader moved the cursor; until then it stays on the first row."""
 
     def content(self) -> Iterable[Widget]:
         """Yield list and pane."""
@@ -124,6 +128,7 @@ class DoctorScreen(Place):
     def action_again(self) -> None:
         """Run every check."""
         self._results = {}
+        self._touched = False
         self._judged = self._profile_name()
         self._run(())
 
@@ -132,6 +137,10 @@ class DoctorScreen(Place):
         row = self.query_one(ListDetail).current
         if row is not None:
             self._run((row,))
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave the cursor to the reader once it was moved."""
+        self._touched = self._touched or event.key in MOVES
 
     def action_filter(self) -> None:
         """Show problems only, or everything."""
@@ -189,12 +198,14 @@ class DoctorScreen(Place):
             for r in results
             if not self._only_bad or (r.status in {Status.FAIL, Status.WARN} and r.counted)
         ]
-        return sorted(wanted, key=lambda r: (groups.index(r.group), ORDER[r.status], r.id))
+        # What stops a launch comes first, whatever its group.
+        return sorted(wanted, key=lambda r: (ORDER[r.status], groups.index(r.group), r.id))
 
     def _redraw(self) -> None:
         listing = self.query_one(ListDetail)
         width = listing.row_width
-        listing.set_rows([ListRow(r.id, check_row(r, width)) for r in self._shown()])
+        rows = [ListRow(r.id, check_row(r, width)) for r in self._shown()]
+        listing.set_rows(rows, keep=self._touched)
         listing.listing.border_title = verdict_line(
             list(self._results.values()), running=self.running
         )

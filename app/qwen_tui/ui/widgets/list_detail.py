@@ -94,9 +94,14 @@ class ListDetail(Container):
         at = self.listing.highlighted
         return None if at is None else self.listing.get_option_at_index(at).id
 
-    def set_rows(self, rows: Sequence[ListRow]) -> None:
-        """Replace the rows; the cursor stays on the row it was on, if that is still there."""
-        held = self.current
+    def set_rows(self, rows: Sequence[ListRow], *, keep: bool = True) -> None:
+        """Replace the rows; the cursor stays on its row if that is there, or goes to the first.
+
+        Args:
+            rows: The new rows.
+            keep: False puts the cursor on the first row in any case.
+        """
+        held = self.current if keep else None
         listing = self.listing
         listing.set_options([Option(r.line, r.id, disabled=r.disabled) for r in rows])
         ids = [r.id for r in rows]
