@@ -100,7 +100,10 @@ def read_manifest(path: Path) -> dict[str, Record] | None:
 
 
 def _read_manifest_of_download(folder: Path, records: Records) -> None:
-    for place in (folder / ".cache" / "qwen-tui", folder.parent.parent / ".qwen-tui"):
+    # Beside a plain folder's files; for a snapshot of the Hub's cache (…/snapshots/<commit>) in the
+    # repository's folder, one manifest for each commit.
+    cached = folder.parent.parent / ".qwen-tui" / folder.name
+    for place in (folder / ".cache" / "qwen-tui", cached):
         found = read_manifest(place / "manifest.json")
         if found:
             records.files.update(found)
