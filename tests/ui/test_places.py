@@ -21,7 +21,7 @@ from qwen_tui.ui.screens.logs import LogsScreen
 from qwen_tui.ui.screens.tensors import TensorsCard
 from qwen_tui.ui.widgets.knobs import KnobColumn
 from qwen_tui.ui.widgets.log import LogView
-from qwen_tui_profiles.errors import UsageError
+from qwen_tui_profiles.errors import ConfigError, UsageError
 from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.text import t
 from support.console_pilot import opened, settled, shown, view_of
@@ -490,3 +490,35 @@ async def test_the_pool_stands_beside_what_was_predicted() -> None:
     async with opened(fake, (120, 40)) as pilot:
         # (134,203 - 134,016) / 134,016 = +0.14 %.
         assert "predicted 134,203 (+0.14 %)" in shown(pilot)
+
+
+async def test_keys_are_up_to_date_below_a_card_that_closes() -> None:
+    fake = FakeConsole(gpu=NO_GPU)
+    fake.guide = None
+    async with opened(fake) as pilot:
+        await settled(pilot, lambda: isinstance(pilot.app.screen, GuideCard))
+        await pilot.press("escape")
+        await settled(pilot, lambda: "s Start" in shown(pilot))
+
+
+async def test_a_setting_that_cannot_be_written_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakeConsole(gpu=NO_GPU)
+
+    async def full(**_: str | None) -> None:
+        raise ConfigError(t("Cannot write config.toml (No space left on device)."), t("Free some."))
+
+    monkeypatch.setattr(fake, "remember", full)
+    async with opened(fake) as pilot:
+        await pilot.press("ctrl+t")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, ErrorCard))
+        assert "No space left on device" in shown(pilot)
+
+
+async def test_a_broken_settings_file_is_said_and_blocks_nothing() -> None:
+    fake = FakeConsole(gpu=NO_GPU)
+    fake.chosen = Settings(problem=ConfigError(t("config.toml, line 2: not valid TOML.")))
+    async with opened(fake) as pilot:
+        assert "✗ config.toml, line 2: not valid TOML." in shown(pilot)
+        assert "s Start" in shown(pilot)

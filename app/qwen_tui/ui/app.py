@@ -27,6 +27,7 @@ from qwen_tui.ui.screens.cards import ErrorCard
 from qwen_tui.ui.screens.place import Kit
 from qwen_tui.ui.state import LogBuffer, View
 from qwen_tui.ui.themes import THEMES
+from qwen_tui_profiles.errors import QwenTuiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,13 +121,18 @@ class ConsoleApp(Actions, Looks, Facts, Feeds, App[None]):
         offered += tuple((c.id, str(c.name(new))) for c in APP if c.when(new))  # type: ignore[assignment]
         if offered != self._offered:
             self._offered = offered
-            self.screen.refresh_bindings()
+            for screen in self.screen_stack:  # also the one below a card
+                screen.refresh_bindings()
 
     @on(Worker.StateChanged)
     async def _worker_changed(self, event: Worker.StateChanged) -> None:
         """Report a feed or action that ended on an error nobody foresaw; the console goes on."""
         error = event.worker.error
-        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+        if event.state is not WorkerState.ERROR or not isinstance(error, Exception):
+            return
+        if isinstance(error, QwenTuiError):
+            self.post_message(messages.Failed(error))
+        else:
             from qwen_tui.services.crash import as_user_error
 
             known = await asyncio.to_thread(as_user_error, error, version=__version__)

@@ -103,6 +103,9 @@ class Facts(App[None]):
         self.change(profiles=event.profiles, acknowledged=event.acknowledged, selected=selected)
         if first:
             self.apply_settings(event.settings)
+            problem = event.settings.problem
+            if problem is not None:
+                self.change(said=problem.message, said_failed=True)
         self._select_first()
 
     def _offer_guide(self) -> None:

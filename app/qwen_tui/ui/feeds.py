@@ -41,6 +41,7 @@ class Feeds(App[None]):
     change: Callable[..., None]
     _live_url: str | None = None
     _log_path: Path | None = None
+    _said: str | None = None
 
     def start_feeds(self) -> None:
         """Start what runs as long as the console does."""
@@ -81,13 +82,19 @@ class Feeds(App[None]):
         else:
             self.post_message(messages.ProfilesRead(profiles, settings, acknowledged))
 
+    def _say_once(self, error: QwenTuiError) -> None:
+        """Report an error of a feed that tries again and again, but not again and again."""
+        if str(error) != self._said:
+            self._said = str(error)
+            self.post_message(messages.Failed(error))
+
     async def _watch_server(self) -> None:
         while True:
             try:
                 async for snapshot in self.services.servers():
                     self.post_message(messages.ServerChanged(snapshot))
             except QwenTuiError as error:
-                self.post_message(messages.Failed(error))
+                self._say_once(error)
             await asyncio.sleep(AGAIN_S)
 
     async def _watch_control(self) -> None:
