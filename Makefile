@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test check fmt format-check lint types imports wheel-check test-real real-engine bench snapshots setup clean
+.PHONY: run test check fmt format-check lint types imports wheel-check test-real real-engine bench snapshots catalogue setup clean
 
 run: $(STAMP)
 	$(BIN)/qwen-tui
@@ -50,6 +50,13 @@ test-real: $(STAMP)
 
 snapshots: $(STAMP)
 	$(BIN)/python -m pytest -q --snapshot-update tests/ui
+
+# After a change of sentences; prints what lacks a translation (give it to tools/catalogue.py merge).
+catalogue: $(STAMP)
+	$(BIN)/python tools/catalogue.py extract
+	$(BIN)/python tools/catalogue.py update
+	$(BIN)/python tools/catalogue.py compile
+	$(BIN)/python tools/catalogue.py missing
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

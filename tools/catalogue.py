@@ -222,15 +222,16 @@ def broken(template: str, translation: str) -> str | None:
 def problems(messages: Messages) -> list[str]:
     """Return everything that does not agree, one sentence each."""
     found: list[str] = []
-    kept = _ids(TEMPLATE)
+    kept = template_ids()
     found += [f"qwen_tui.pot lacks {template!r}" for template in messages if template not in kept]
     found += [f"qwen_tui.pot has {template!r}, unused" for template in kept - messages.keys()]
     for language in LANGUAGES:
-        found += _language_problems(messages, language)
+        found += language_problems(messages, language)
     return found
 
 
-def _language_problems(messages: Messages, language: str) -> Iterator[str]:
+def language_problems(messages: Messages, language: str) -> Iterator[str]:
+    """Yield what is missing, broken, unused or not compiled in a language."""
     said = translations(language)
     for template in messages:
         if template not in said:
@@ -241,6 +242,11 @@ def _language_problems(messages: Messages, language: str) -> Iterator[str]:
         yield f"{language}: {template!r} is used nowhere"
     if compiled(language) != said:
         yield f"{language}: qwen_tui.mo is not what qwen_tui.po compiles to"
+
+
+def template_ids() -> set[str]:
+    """Return the templates of ``qwen_tui.pot``."""
+    return _ids(TEMPLATE)
 
 
 def _ids(path: Path) -> set[str]:

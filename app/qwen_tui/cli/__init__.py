@@ -99,7 +99,12 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             )
         ),
     )
-    parser.add_argument("--version", action="version", version=f"qwen-tui {__version__}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"qwen-tui {__version__}",
+        help=tr(t("show program's version number and exit")),
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     # Only the command that is named gets its module imported and its arguments declared.
     named = next((a for a in arguments if not a.startswith("-")), None)

@@ -18,7 +18,6 @@ SENTENCES = (
     t("options"),
     t("positional arguments"),
     t("show this help message and exit"),
-    t("show program's version number and exit"),
     t("%(prog)s: error: %(message)s\n"),
     t("argument %(argument_name)s: %(message)s"),
     t("expected one argument"),
