@@ -288,6 +288,7 @@ class FakeConsole:
         self.seen = seen
         self.profile_list = PROFILES
         self.start_error: LaunchError | None = None
+        self.can_cancel = True
         self.prediction: int | None = None
         self.blockers: tuple[Finding, ...] = ()
         self.states: asyncio.Queue[ServerSnapshot] = asyncio.Queue()
@@ -364,6 +365,10 @@ class FakeConsole:
         await self.release.wait()
         self.states.put_nowait(running(target.name))
         yield Progress(t("{name} is ready.", name=target.name), done=True)
+
+    def cancel_swap(self) -> bool:
+        self.calls.append("cancel swap")
+        return self.can_cancel
 
     def predicted_kv(self) -> int | None:
         return self.prediction

@@ -323,3 +323,18 @@ async def test_before_the_first_line_the_engine_is_being_imported() -> None:
     state = replace(starting(), phase=None, report=None)
     async with opened(FakeConsole(state)) as pilot:
         assert "▸ the engine is being imported 9.0 s" in shown(pilot)
+
+
+async def test_a_swap_can_be_cancelled_except_during_the_stop() -> None:
+    fake = FakeConsole(running())
+    async with opened(fake) as pilot:
+        await pilot.press("s")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, SwapCard))
+        await pilot.press("enter")
+        await settled(pilot, lambda: "x Cancel swap" in shown(pilot))
+        fake.can_cancel = False
+        await pilot.press("x")
+        await settled(pilot, lambda: "cancel swap" in fake.calls)
+        fake.release.set()
+        await settled(pilot, lambda: view_of(pilot).busy is None)
+        await settled(pilot, lambda: "x Stop" in shown(pilot))

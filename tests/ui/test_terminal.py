@@ -204,3 +204,24 @@ def test_suspend_and_resume(env: dict[str, str]) -> None:
         console.wait("s Start")
         console.press("q")
         assert console.ended() == 0
+
+
+def test_a_cancelled_swap_goes_back(env: dict[str, str], tmp_path: Path) -> None:
+    slow = tmp_path / "config" / "profiles" / "demo-context.toml"
+    slow.write_text(slow.read_text().replace("load-seconds = 0.4", "load-seconds = 8"))
+    with terminal(env=env) as console:
+        console.wait("s Start")
+        console.press("s")
+        console.wait("Swap to context")
+        console.press("s")
+        console.wait("Drain first")
+        console.press("\r")
+        console.wait(lambda text: "demo-context" in text and "STARTING" in text)
+        console.press("x")
+        console.wait("demo-speed serves again", 40)
+        console.wait(lambda text: "demo-speed" in text and "RUNNING" in text)
+        console.press("q")
+        console.wait("Leave it running")
+        console.press("x")
+        assert console.ended(30) == 0
+        assert console.sane

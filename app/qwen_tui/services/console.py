@@ -147,6 +147,10 @@ class ConsoleServices(Protocol):
         """
         ...
 
+    def cancel_swap(self) -> bool:
+        """Ask the swap that runs to go back; False when it cannot (during the stop)."""
+        ...
+
     def predicted_kv(self) -> int | None:
         """Return the KV tokens that the plan foresaw for the newest run; ``None`` = no plan."""
         ...

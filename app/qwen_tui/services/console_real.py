@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ServerSnapshot,
     )
     from qwen_tui.services.supervisor import ServerSupervisor
+    from qwen_tui.services.swap import Swap
     from qwen_tui_diagnostics.result import CheckResult
     from qwen_tui_profiles.findings import Clamp, Finding
     from qwen_tui_profiles.profile import EngineProfile
@@ -63,6 +64,7 @@ class RealConsole:
         self._supervisor: ServerSupervisor | None = None
         self._ready = asyncio.Lock()
         self._swapping = False
+        self._swap: Swap | None = None
         self._lock = ConsoleLock(paths)
         self.history: HistoryDesk = RealHistory(paths)
         self.plans: PlanDesk = RealPlans(paths)
@@ -177,11 +179,17 @@ class RealConsole:
         supervisor = await self._server()
         self._swapping = True
         try:
-            async for step in supervisor.swap(target, module.SwapOptions(drain_s=drain_s)):
-                done = step.outcome is not None
-                yield Progress(step.text, failed=step.failed, done=done)
+            options = module.SwapOptions(drain_s=drain_s)
+            async with supervisor.swapping(target, options) as self._swap:
+                async for step in self._swap.steps():
+                    done = step.outcome is not None
+                    yield Progress(step.text, failed=step.failed, done=done)
         finally:
-            self._swapping = False
+            self._swapping, self._swap = False, None
+
+    def cancel_swap(self) -> bool:
+        """Ask the swap that runs to go back."""
+        return self._swap is not None and self._swap.cancel()
 
     def predicted_kv(self) -> int | None:
         """Look into the run's record."""

@@ -116,8 +116,14 @@ class Actions(App[None]):
     def _swap_confirmed(self, target: EngineProfile, choice: str | None) -> None:
         if choice is not None:
             self.begin(t("Swapping to {profile}", profile=target.name))
+            self.change(swapping=True)
             drain_s = DRAIN_S if choice == "drain" else 0.0
             self.do("operation", self._steps(self.services.swap(target, drain_s)))
+
+    def action_cancel_swap(self) -> None:
+        """Ask the swap to go back."""
+        if not self.services.cancel_swap():
+            self.notify(tr(t("It cannot be cancelled while the old server is being stopped.")))
 
     def action_stop(self) -> None:
         """Ask, with what a stop costs."""

@@ -113,7 +113,16 @@ SERVER: tuple[Command, ...] = (
         "stop",
         _stop_label,
         t("Stop the server; asks first and says what is lost."),
-        _can_stop,
+        lambda view: _can_stop(view) and not view.swapping,
+        rank=30,
+    ),
+    Command(
+        "swap.cancel",
+        "x",
+        "cancel_swap",
+        t("Cancel swap"),
+        t("Go back to the profile that served before; not while it is being stopped."),
+        lambda view: view.swapping,
         rank=30,
     ),
 )

@@ -151,7 +151,7 @@ class Facts(App[None]):
 
     @on(messages.Finished)
     def _finished(self, event: messages.Finished) -> None:
-        self.change(busy=None)
+        self.change(busy=None, swapping=False)
         if event.then_exit:
             self.exit()
 

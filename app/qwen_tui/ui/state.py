@@ -126,6 +126,8 @@ class View:
     """Unix time of the last probe's answer."""
     busy: Text | None = None
     """What is being done right now (probing, stopping, swapping)."""
+    swapping: bool = False
+    """A swap of this console is under way."""
     said: Text | None = None
     """How the last thing that was asked for ended; stays until the next one or ``Seen``."""
     said_failed: bool = False
