@@ -140,6 +140,9 @@ def test_the_life_of_a_server(home: Home) -> None:
     # The simulated engine does its own arithmetic; the plan came before the launch.
     assert abs(status["prediction"]["error_pct"]) < 0.5
     assert identify(status["pid"]) is not None
+    out = home.run("status")[1]
+    measured, predicted = status["facts"]["kv_tokens"], status["prediction"]["kv_tokens"]
+    assert f"KV pool {measured:,} tokens, predicted {predicted:,} (" in out
 
     code, out, err = home.run("logs", "-n", "400")
     assert code == 0
@@ -185,6 +188,42 @@ def test_a_boot_that_dies_says_why(home: Home) -> None:
     assert code == 1
     assert "Not ready" in err
     assert not processes_of(home.paths)
+
+
+def test_how_it_died_is_shown_until_it_was_acknowledged(home: Home) -> None:
+    assert home.run("up", "quick")[0] == 0
+    code, out, err = home.run("status", "--acknowledge")
+    assert (code, "Nothing to acknowledge" in err) == (0, True)
+    pid = home.json("status")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: identify(pid) is None)
+    for _ in range(2):
+        code, out, _ = home.run("status")
+        assert code == 1
+        assert "its log does not say why" in out
+        assert "dmesg" in out  # the remedy
+    assert home.run("status", "--acknowledge")[0] == 1
+    code, out, _ = home.run("status")
+    # The state stays what it is; only the words are put away.
+    assert (code, "does not say why" in out, "acknowledged" in out) == (1, False, True)
+    status = home.json("status", code=1)
+    assert (status["state"], status["acknowledged"]) == ("fatal", True)
+    # A new server is a new story.
+    assert home.run("up", "quick")[0] == 0
+    assert home.json("status")["acknowledged"] is False
+
+
+def test_folders_are_private(home: Home) -> None:
+    before = os.umask(0o022)
+    try:
+        assert home.run("up", "quick")[0] == 0
+    finally:
+        os.umask(before)
+    state = home.paths.state
+    entries = [state, *state.rglob("*"), *(p for p in [home.paths.cache] if p.exists())]
+    # The lock of a run and the log are made elsewhere than the records: look at all of them.
+    assert len([p for p in entries if p.is_file()]) > 3
+    assert [p for p in entries if p.stat().st_mode & 0o077] == []
 
 
 def test_a_death_at_the_first_token_is_a_failed_boot(home: Home) -> None:

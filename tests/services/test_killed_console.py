@@ -65,6 +65,7 @@ async def test_up(paths: Paths, kill_at: str) -> None:
     ("kill_at", "profile"),
     [
         ("validate", None),
+        ("drain", "fake-speed"),
         ("stop", None),
         ("memory", None),
         ("before-fork", None),
@@ -122,3 +123,20 @@ async def test_killed_on_the_way_back(paths: Paths) -> None:
     assert state in {ServerState.FATAL, ServerState.STARTING}
     if state is ServerState.FATAL:
         assert "qwen-tui up fake-speed" in str((await fake_supervisor(paths).snapshot()).message)
+
+
+@pytest.mark.parametrize(
+    ("kill_at", "flags"), [("draining", ()), ("killing", ("--fault", "ignores-term"))]
+)
+async def test_down(paths: Paths, kill_at: str, flags: tuple[str, ...]) -> None:
+    """The signal was sent: it ends, or whoever stops next ends it."""
+    port = free_port()
+    supervisor = fake_supervisor(paths)
+    await supervisor.start(fake_profile("fake-speed", port=port, flags=flags))
+    assert (await supervisor.wait_ready()).ready
+    drive(paths, "down", port, kill_at)
+    if flags:
+        assert (await fake_supervisor(paths).snapshot()).state is ServerState.STOPPING
+        assert (await fake_supervisor(paths).stop(timeout_s=0.5)).how is StopHow.KILLED
+    assert await assert_settled(paths) is ServerState.STOPPED
+    assert not processes_of(paths)

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,6 +123,8 @@ class PortThief(SystemSpawner):
         self, argv: Sequence[str], env: Mapping[str, str], *, folder: Path, log: Path
     ) -> Child:
         if MARK[0] in argv:
+            # As a server does it; else the connections that just ended would keep it out.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("127.0.0.1", self.port))
             self.socket.listen()
         elif self.socket.fileno() >= 0:
@@ -198,7 +200,3 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 def _call(*argv: str) -> bool:
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
-
-
-def elsewhere(paths: Paths, state: Path) -> Paths:
-    return replace(paths, state=state)

@@ -1,7 +1,7 @@
-"""A console that is meant to be killed: launches or swaps with fake engines, step by step.
+"""A console that is meant to be killed: launches, stops or swaps with fake engines, step by step.
 
 Prints one word a step; kills itself with SIGKILL where it is told to. Usage:
-``python swap_driver.py HOME up|swap PORT KILL_AT [FLAGS…]``.
+``python swap_driver.py HOME up|down|swap PORT KILL_AT [FLAGS…]``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from qwen_tui.services.paths import Paths
 from qwen_tui.services.supervisor import ServerSupervisor
+from qwen_tui.services.swap import SwapOptions
 from support.fake_reader import FakeReader
 from support.supervise import FakeEngineSpawner, fake_profile
 
@@ -57,8 +58,14 @@ async def main(home: str, verb: str, port: str, kill_at: str, *flags: str) -> No
             die()
         await supervisor.wait_ready()
         return
+    if verb == "down":
+        await supervisor.stop(
+            timeout_s=1.0, on_change=lambda now: die() if now.step == kill_at else None
+        )
+        return
     target = fake_profile("fake-context", port=int(port), flags=flags)
-    async for step in supervisor.swap(target):
+    options = SwapOptions(drain_s=1.0 if kill_at == "drain" else 0.0)
+    async for step in supervisor.swap(target, options):
         print(step.name, flush=True)
         if step.name == kill_at:
             die()

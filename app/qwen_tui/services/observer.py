@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.runs import RunRecord, RunStore
     from qwen_tui.services.spawner import Child
     from qwen_tui_diagnostics.enginelog.report import Fatal
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["RunObserver"]
 
@@ -256,7 +257,14 @@ class RunObserver:
             report=report,
             message=verdict.message,
             acknowledged=record.acknowledged,
+            remedy=_remedy(record),
         )
+
+
+def _remedy(record: RunRecord) -> Text | None:
+    if record.ending is None or record.ending.remedy is None:
+        return None
+    return t("{remedy}", remedy=record.ending.remedy)
 
 
 def _last_line(path: Path) -> str | None:

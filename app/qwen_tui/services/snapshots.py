@@ -62,6 +62,8 @@ class ServerSnapshot:
     """One sentence for the person: how it ended, what is waited for."""
     acknowledged: bool = False
     """Whether the user has seen how it ended."""
+    remedy: Text | None = None
+    """What to do about how it ended."""
 
 
 @dataclass(frozen=True, slots=True)

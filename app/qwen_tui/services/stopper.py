@@ -143,7 +143,7 @@ def _words(
         StopHow.ABORTED: t("Stopped: it ended by itself; vLLM aborts running requests."),
         StopHow.BOOT_BROKEN_OFF: t("Stopped while it was still booting."),
         StopHow.ALREADY_GONE: t("It was gone already."),
-        StopHow.DIED: t("It died before it could end; its log does not say why.")
+        StopHow.DIED: t("It died before it could end; the end of its log: qwen-tui logs.")
         if fatal is None
         else t("It died before it could end: {cause}", cause=fatal.summary),
         StopHow.KILLED: t(

@@ -96,8 +96,9 @@ def _lines(status: Status) -> Iterator[Text | str]:
         yield from _live_lines(status.live)
     fatal = None if server.report is None else server.report.fatal
     if server.state is ServerState.FATAL:
-        if fatal is not None and fatal.remedy is not None:
-            yield t("  → {remedy}", remedy=fatal.remedy)
+        remedy = server.remedy if fatal is None else fatal.remedy
+        if remedy is not None:
+            yield t("  → {remedy}", remedy=remedy)
         yield t("seen? qwen-tui status --acknowledge")
     if server.log_path is not None:
         yield t("log {path}", path=str(server.log_path))

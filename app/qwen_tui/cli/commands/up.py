@@ -203,4 +203,6 @@ def _tell(snapshot: ServerSnapshot, seconds: float) -> None:
             say(t("  line {line}: {text}", line=evidence.line or "—", text=evidence.text[:300]))
         if fatal.remedy is not None:
             say(t("  → {remedy}", remedy=fatal.remedy))
+    elif snapshot.remedy is not None:
+        say(t("  → {remedy}", remedy=snapshot.remedy))
     say(t("The whole log: {path}", path=str(snapshot.log_path)))

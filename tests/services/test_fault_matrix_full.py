@@ -1,0 +1,479 @@
+"""The rest of the fault matrix, with real processes; and the table of all its cells.
+
+Run it with ``pytest -m slow tests/services``; the check of the table itself is always run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from qwen_tui.services.process import identify
+from qwen_tui.services.readiness import HttpSmoke, Smoke
+from qwen_tui.services.runs import RunStore
+from qwen_tui.services.state import ALIVE, ServerState
+from qwen_tui.services.stopping import StopHow
+from qwen_tui.services.supervisor import ServerSupervisor
+from qwen_tui.services.swap import SwapOptions, SwapOutcome, SwapStep, SwapStepName
+from qwen_tui.services.watchdog import BootWatch
+from qwen_tui_profiles.errors import LaunchError
+from qwen_tui_profiles.text import t
+from support.faults import (
+    BOOT_FAULTS,
+    MARK,
+    Fault,
+    FullDiskSpawner,
+    PortThief,
+    ask,
+    assert_dead,
+    assert_serves,
+    boss,
+    small_disk,
+    up,
+)
+from support.supervise import demo_profile, free_port, processes_of, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qwen_tui.services.history import BootRow
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.snapshots import ServerSnapshot
+    from qwen_tui.services.stopping import StopProgress, StopResult
+
+slow = pytest.mark.slow
+VERBS = ("up", "swap", "down")
+QUICK = "test_fault_matrix.py"
+FULL = "test_fault_matrix_full.py"
+KILLED = "test_killed_console.py"
+
+TABLE: dict[tuple[str, str], tuple[str, ...]] = {
+    # (fault, verb): the tests "file::function", or one reason why there is nothing to test.
+    ("spawn fails", "up"): (f"{QUICK}::test_spawn_fails",),
+    ("spawn fails", "swap"): (f"{QUICK}::test_spawn_fails_in_a_swap",),
+    ("spawn fails", "down"): ("A stop starts no process.",),
+    ("dies at load", "up"): (f"{QUICK}::test_up",),
+    ("dies at load", "swap"): (f"{QUICK}::test_swap",),
+    ("dies at load", "down"): (f"{QUICK}::test_up", f"{FULL}::test_stop_of_a_dying_boot"),
+    ("OOM at load", "up"): (f"{QUICK}::test_up",),
+    ("OOM at load", "swap"): (f"{QUICK}::test_swap",),
+    ("OOM at load", "down"): (f"{QUICK}::test_up", f"{FULL}::test_stop_of_a_dying_boot"),
+    ("hang at load", "up"): (f"{FULL}::test_hang_is_told",),
+    ("hang at load", "swap"): (f"{FULL}::test_swap_to_a_hang_is_cancelled",),
+    ("hang at load", "down"): (f"{QUICK}::test_hang_at_load",),
+    ("port taken in between", "up"): (f"{QUICK}::test_port_taken_in_between",),
+    ("port taken in between", "swap"): (f"{FULL}::test_swap_robbed_of_its_port",),
+    ("port taken in between", "down"): (f"{FULL}::test_stop_after_a_robbery",),
+    ("dies at first token", "up"): (f"{QUICK}::test_up",),
+    ("dies at first token", "swap"): (f"{QUICK}::test_swap",),
+    ("dies at first token", "down"): (f"{QUICK}::test_up",),
+    ("slot exhaustion under load", "up"): (f"{QUICK}::test_death_under_load",),
+    ("slot exhaustion under load", "swap"): (
+        f"{FULL}::test_swap_from_a_dying_server",
+        f"{FULL}::test_death_under_load_after_a_swap",
+    ),
+    ("slot exhaustion under load", "down"): (f"{FULL}::test_stop_of_a_dying_server",),
+    ("ignores TERM", "up"): (f"{FULL}::test_failed_boot_that_ignores_term",),
+    ("ignores TERM", "swap"): (f"{QUICK}::test_ignores_term_in_a_swap",),
+    ("ignores TERM", "down"): (f"{QUICK}::test_ignores_term",),
+    ("scheduler killed", "up"): (f"{QUICK}::test_scheduler_killed",),
+    ("scheduler killed", "swap"): (
+        f"{FULL}::test_swap_whose_target_is_killed",
+        f"{FULL}::test_swap_whose_old_server_is_killed",
+    ),
+    ("scheduler killed", "down"): (f"{FULL}::test_killed_during_the_stop",),
+    ("main killed", "up"): (f"{QUICK}::test_main_killed", f"{FULL}::test_main_killed_at_load"),
+    ("main killed", "swap"): (
+        f"{FULL}::test_swap_whose_target_is_killed",
+        f"{FULL}::test_swap_whose_old_server_is_killed",
+    ),
+    ("main killed", "down"): (f"{FULL}::test_killed_during_the_stop",),
+    ("disk full for logs", "up"): (
+        f"{QUICK}::test_disk_full_for_the_log",
+        f"{FULL}::test_disk_fills_up",
+    ),
+    ("disk full for logs", "swap"): (f"{FULL}::test_swap_with_a_full_disk",),
+    ("disk full for logs", "down"): (
+        f"{QUICK}::test_disk_full_for_the_records",
+        f"{FULL}::test_disk_fills_up",
+    ),
+    ("state dir read-only", "up"): (f"{QUICK}::test_state_folder_read_only",),
+    ("state dir read-only", "swap"): (f"{QUICK}::test_state_folder_becomes_read_only",),
+    ("state dir read-only", "down"): (f"{QUICK}::test_state_folder_becomes_read_only",),
+    ("console killed at each step", "up"): (f"{KILLED}::test_up",),
+    ("console killed at each step", "swap"): (
+        f"{KILLED}::test_swap",
+        f"{KILLED}::test_killed_on_the_way_back",
+    ),
+    ("console killed at each step", "down"): (f"{KILLED}::test_down",),
+}
+
+
+def test_the_table_has_every_cell() -> None:
+    faults = {fault for fault, _ in TABLE}
+    assert len(faults) == 13
+    assert {(fault, verb) for fault in faults for verb in VERBS} == set(TABLE)
+    here = Path(__file__).parent
+    for entries in TABLE.values():
+        assert entries
+        for entry in entries:
+            file, colons, function = entry.partition("::")
+            if colons:
+                assert re.search(rf"def {function}\(", (here / file).read_text()), entry
+            else:
+                assert entry.endswith(".")
+
+
+# --- up ---------------------------------------------------------------------------------------
+
+
+@slow
+async def test_hang_is_told(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence without progress is said, and nothing is killed for it."""
+    monkeypatch.setattr("qwen_tui.services.control.BootWatch", partial(BootWatch, least_s=1.0))
+    supervisor = boss(paths)
+    await supervisor.start(
+        demo_profile("hanging", port=free_port(), flags=("--demo-fault", "hang-load"))
+    )
+    said: list[ServerSnapshot] = []
+    following = asyncio.create_task(supervisor.wait_ready(said.append))
+    try:
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            if any("Stuck in load_weights" in str(s.message) for s in said):
+                break
+        assert any("Stuck in load_weights" in str(s.message) for s in said)
+        assert not following.done()
+    finally:
+        following.cancel()
+    assert (await boss(paths).snapshot()).state is ServerState.STARTING
+    assert (await boss(paths).stop(timeout_s=2)).how is StopHow.BOOT_BROKEN_OFF
+
+
+class NeverGenerates(HttpSmoke):
+    """Answers as a server whose port is open and whose model does not work."""
+
+    async def smoke(self, url: str, *, engine: str, api_key: str | None, timeout_s: float) -> Smoke:
+        return Smoke(ok=False, seconds=0.0, starting=False, error=t("HTTP 500"))
+
+
+@slow
+async def test_failed_boot_that_ignores_term(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qwen_tui.services.control._FAILED_BOOT_STOP_S", 0.5)
+    monkeypatch.setattr("qwen_tui.services.boot._DYING_S", 0.5)
+    supervisor = ServerSupervisor(paths, http=NeverGenerates())
+    flags = ("--demo-fault", "ignore-term", "--demo-child")
+    await supervisor.start(demo_profile("faulty", port=free_port(), flags=flags))
+    assert (await supervisor.wait_ready()).state is ServerState.FATAL
+    await assert_dead(paths, Fault("no token", (), None, "failed its first requests"))
+
+
+@slow
+async def test_main_killed_at_load(paths: Paths) -> None:
+    supervisor = boss(paths)
+    started = await supervisor.start(
+        demo_profile("faulty", port=free_port(), flags=("--demo-fault", "hang-load"))
+    )
+    assert started.log_path is not None
+    log = started.log_path
+    assert wait_until(lambda: b"Load weight begin" in log.read_bytes())
+    os.kill(started.pid or 0, signal.SIGKILL)
+    # We are the parent here, so the signal is known.
+    assert (await supervisor.wait_ready()).state is ServerState.FATAL
+    await assert_dead(paths, Fault("main killed", (), None, "SIGKILL"))
+
+
+@slow
+async def test_disk_fills_up(paths: Paths, tmp_path: Path) -> None:
+    """A real full disk while it serves: it goes on, is seen, is stopped, and may start again."""
+    small = replace(paths, state=tmp_path / "small")
+    with small_disk(small.state, "2m"):
+        port = free_port()
+        assert (await up(small, port=port)).ready
+        filler = small.state / "filler"
+        with filler.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+            except OSError:
+                pass
+        await assert_serves(small, "faulty")
+        result = await boss(small).stop(timeout_s=10)
+        assert result.how is StopHow.DRAINED
+        assert not processes_of(small)
+        filler.unlink(missing_ok=True)
+        after = await boss(small).snapshot()
+        assert after.state in {ServerState.STOPPED, ServerState.EXITED}
+        assert (await up(small, port=port)).ready
+        assert (await boss(small).stop()).how is StopHow.DRAINED
+
+
+# --- swap -------------------------------------------------------------------------------------
+
+
+async def swap(
+    supervisor: ServerSupervisor,
+    port: int,
+    *flags: str,
+    act: Callable[[SwapStep], None] | None = None,
+) -> list[SwapStep]:
+    target = demo_profile("target", port=port, flags=flags)
+    steps = []
+    async for step in supervisor.swap(target, SwapOptions(stop_s=10)):
+        steps.append(step)
+        if act is not None:
+            act(step)
+    return steps
+
+
+def boot_of(paths: Paths, profile: str) -> BootRow:
+    return boss(paths).history.boots(profile=profile)[0]
+
+
+@slow
+@pytest.mark.parametrize("fault", BOOT_FAULTS[1::2], ids=lambda f: f.name)
+async def test_swap_other_boot_faults(paths: Paths, fault: Fault) -> None:
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    steps = await swap(boss(paths), port, *fault.flags)
+    assert steps[-1].outcome is SwapOutcome.ROLLED_BACK
+    await assert_serves(paths, "faulty")
+    failed = boot_of(paths, "target")
+    assert (failed.state, failed.cause) == ("fatal", fault.cause)
+
+
+@slow
+async def test_swap_to_a_hang_is_cancelled(paths: Paths) -> None:
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    target = demo_profile("target", port=port, flags=("--demo-fault", "hang-load"))
+    steps = []
+    async with boss(paths).swapping(target, SwapOptions(stop_s=2)) as swapping:
+        async for step in swapping.steps():
+            steps.append(step)
+            if step.name is SwapStepName.START and step.snapshot is not None:
+                swapping.cancel()
+    assert steps[-1].outcome is SwapOutcome.ROLLED_BACK
+    assert "Cancelled" in str(steps[-1].text)
+    await assert_serves(paths, "faulty")
+    assert (boot_of(paths, "target").state, boot_of(paths, "target").how) == (
+        "stopped",
+        "boot broken off",
+    )
+
+
+@slow
+async def test_swap_robbed_of_its_port(paths: Paths) -> None:
+    thief = PortThief(free_port())
+    supervisor = ServerSupervisor(paths, spawner=thief)
+    assert (await up(paths, port=thief.port)).ready
+    steps = await swap(supervisor, thief.port, *MARK)
+    # The thief still has it when the way back is tried: nothing can serve there, and it is said.
+    assert steps[-1].outcome is SwapOutcome.FAILED
+    assert "qwen-tui up faulty" in str(steps[-1].text)
+    assert boot_of(paths, "target").cause == "port_in_use"
+    assert not processes_of(paths)
+    thief.socket.close()
+    assert (await up(paths, port=thief.port)).ready
+    await assert_serves(paths, "faulty")
+
+
+@slow
+async def test_swap_from_a_dying_server(paths: Paths) -> None:
+    port = free_port()
+    flags = ("--demo-fault", "slot-exhaustion", "--demo-fault-after", "2")
+    ready = await up(paths, *flags, "--demo-crash-seconds", "3", port=port)
+    assert ready.ready
+    load = threading.Thread(target=ask, args=(ready.url or "",))
+    load.start()
+    assert ready.log_path is not None
+    log = ready.log_path
+    assert wait_until(lambda: b"hit an exception" in log.read_bytes())
+    steps = await swap(boss(paths), port)
+    load.join()
+    assert steps[-1].outcome is SwapOutcome.SWAPPED
+    await assert_serves(paths, "target")
+    assert boot_of(paths, "faulty").cause == "mamba_slots_exhausted"
+
+
+@slow
+async def test_death_under_load_after_a_swap(paths: Paths) -> None:
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    flags = ("--demo-fault", "slot-exhaustion", "--demo-fault-after", "2")
+    steps = await swap(boss(paths), port, *flags)
+    assert steps[-1].outcome is SwapOutcome.SWAPPED
+    now = await boss(paths).snapshot()
+    ask(now.url or "")
+    assert wait_until(lambda: identify(now.pid or 0) is None)
+    # The swap was over: there is no way back by itself, and the cause is named.
+    await assert_dead(paths, Fault("slots", (), "mamba_slots_exhausted"))
+
+
+def kill(paths: Paths, victim: str) -> None:
+    record = RunStore(paths).latest()
+    assert record is not None
+    main = psutil.Process(record.pid)
+    (main if victim == "main" else main.children()[0]).kill()
+
+
+@slow
+@pytest.mark.parametrize("victim", ["main", "scheduler"])
+async def test_swap_whose_target_is_killed(paths: Paths, victim: str) -> None:
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    killed = False
+
+    def act(step: SwapStep) -> None:
+        nonlocal killed
+        if not killed and step.name is SwapStepName.START and step.snapshot is not None:
+            record = RunStore(paths).latest()
+            assert record is not None
+            pid = record.pid
+            assert victim == "main" or wait_until(lambda: psutil.Process(pid).children())
+            killed = True
+            kill(paths, victim)
+
+    steps = await swap(boss(paths), port, "--demo-child", "--demo-load-seconds", "4", act=act)
+    assert killed
+    assert steps[-1].outcome is SwapOutcome.ROLLED_BACK
+    await assert_serves(paths, "faulty")
+    failed = boot_of(paths, "target")
+    assert failed.state == "fatal"
+    assert failed.cause == ("killed" if victim == "scheduler" else None)
+    assert victim == "scheduler" or "SIGKILL" in str(failed.message)
+
+
+@slow
+@pytest.mark.parametrize("victim", ["main", "scheduler"])
+async def test_swap_whose_old_server_is_killed(paths: Paths, victim: str) -> None:
+    port = free_port()
+    flags = ("--demo-child", "--demo-fault", "slow-drain")
+    assert (await up(paths, *flags, port=port)).ready
+    killed = False
+
+    def act(step: SwapStep) -> None:
+        nonlocal killed
+        if not killed and step.name is SwapStepName.STOP and "1 requests left" in str(step.text):
+            killed = True
+            kill(paths, victim)
+
+    steps = await swap(boss(paths), port, act=act)
+    assert killed
+    assert steps[-1].outcome is SwapOutcome.SWAPPED
+    await assert_serves(paths, "target")
+    old = boot_of(paths, "faulty")
+    assert (old.state, old.how) == ("stopped", "died")
+    assert boss(paths).history.swaps()[0].lost == 1
+
+
+@slow
+async def test_swap_with_a_full_disk(paths: Paths) -> None:
+    port = free_port()
+    assert (await up(paths, port=port)).ready
+    supervisor = ServerSupervisor(paths, spawner=FullDiskSpawner())
+    steps = await swap(supervisor, port, *MARK)
+    swapped = steps[-1].outcome is SwapOutcome.SWAPPED
+    assert swapped or steps[-1].outcome is SwapOutcome.ROLLED_BACK
+    await assert_serves(paths, "target" if swapped else "faulty")
+
+
+# --- down -------------------------------------------------------------------------------------
+
+
+async def stop(
+    paths: Paths, act: Callable[[StopProgress], None], timeout_s: float = 10
+) -> StopResult:
+    result = await boss(paths).stop(timeout_s=timeout_s, on_change=act)
+    assert not processes_of(paths)
+    assert (await boss(paths).snapshot()).state is ServerState.STOPPED
+    return result
+
+
+@slow
+@pytest.mark.parametrize("fault", ["oom-load", "crash-load"])
+async def test_stop_of_a_dying_boot(paths: Paths, fault: str) -> None:
+    """The log announces the death; the stop comes before the end."""
+    started = await boss(paths).start(
+        demo_profile("faulty", port=free_port(), flags=("--demo-fault", fault))
+    )
+    assert started.log_path is not None
+    log = started.log_path
+    assert wait_until(lambda: b"hit an exception" in log.read_bytes())
+    result = await boss(paths).stop(timeout_s=10)
+    assert result.how in {StopHow.DIED, StopHow.ALREADY_GONE}
+    assert not processes_of(paths)
+    cause = {"oom-load": "cuda_oom", "crash-load": "module_missing"}[fault]
+    assert boot_of(paths, "faulty").cause == cause
+
+
+@slow
+async def test_stop_after_a_robbery(paths: Paths) -> None:
+    """A stranger has the port after the stop: it is left alone, and said."""
+    thief = PortThief(free_port())
+    supervisor = ServerSupervisor(paths, spawner=thief)
+    await supervisor.start(demo_profile("robbed", port=thief.port, flags=MARK))
+    assert (await supervisor.wait_ready()).state is ServerState.FATAL
+    assert (await boss(paths).stop()).how is StopHow.ALREADY_GONE
+    await assert_dead(paths, Fault("port", (), "port_in_use"))
+    assert thief.socket.fileno() >= 0
+    thief.socket.close()
+
+
+@slow
+async def test_stop_of_a_dying_server(paths: Paths) -> None:
+    flags = ("--demo-fault", "slot-exhaustion", "--demo-fault-after", "2")
+    ready = await up(paths, *flags, "--demo-crash-seconds", "3")
+    assert ready.log_path is not None
+    log = ready.log_path
+    load = threading.Thread(target=ask, args=(ready.url or "",))
+    load.start()
+    assert wait_until(lambda: b"hit an exception" in log.read_bytes())
+    result = await stop(paths, lambda _: None)
+    load.join()
+    assert result.how is StopHow.DIED
+    assert boot_of(paths, "faulty").cause == "mamba_slots_exhausted"
+
+
+@slow
+@pytest.mark.parametrize("victim", ["main", "scheduler"])
+async def test_killed_during_the_stop(paths: Paths, victim: str) -> None:
+    assert (await up(paths, "--demo-child", "--demo-fault", "slow-drain")).ready
+    killed = False
+
+    def act(progress: StopProgress) -> None:
+        nonlocal killed
+        if not killed and progress.requests_left:
+            killed = True
+            kill(paths, victim)
+
+    result = await stop(paths, act)
+    assert killed
+    assert (result.how, result.requests_left) == (StopHow.DIED, 1)
+    assert "1 requests were lost" in str(result.text)
+    # After TERM the log reader takes the end of the children as part of the stop.
+    assert (boot_of(paths, "faulty").how, boot_of(paths, "faulty").cause) == ("died", None)
+
+
+@slow
+async def test_two_stops_at_once(paths: Paths) -> None:
+    """One acts; the other says so, and there is one ending."""
+    assert (await up(paths, "--demo-fault", "slow-drain")).ready
+    first = asyncio.create_task(boss(paths).stop(timeout_s=1.5))
+    await asyncio.sleep(0.3)
+    assert (await boss(paths).snapshot()).state is ServerState.STOPPING
+    with pytest.raises(LaunchError, match="at work on the server"):
+        await boss(paths).stop(timeout_s=1)
+    assert (await first).how is StopHow.KILLED
+    assert (await boss(paths).snapshot()).state not in ALIVE
+    assert not processes_of(paths)
