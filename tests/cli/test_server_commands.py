@@ -190,6 +190,23 @@ def test_a_boot_that_dies_says_why(home: Home) -> None:
     assert not processes_of(home.paths)
 
 
+def test_ctrl_c_takes_a_swap_back(home: Home) -> None:
+    assert home.run("up", "quick")[0] == 0
+    home.write("long", "context", "quick", load=8.0)
+    swap = home.start("swap", "--yes")
+    assert swap.stderr is not None
+    for line in swap.stderr:
+        if "load_weights" in line:
+            break
+    swap.send_signal(signal.SIGINT)
+    _, err = swap.communicate(timeout=30)
+    # Whoever scripts `swap && next` must not take this for a swap.
+    assert swap.returncode == 130
+    assert "quick serves again" in err
+    status = home.json("status")
+    assert (status["profile"], status["ready"]) == ("quick", True)
+
+
 def test_how_it_died_is_shown_until_it_was_acknowledged(home: Home) -> None:
     assert home.run("up", "quick")[0] == 0
     code, out, err = home.run("status", "--acknowledge")

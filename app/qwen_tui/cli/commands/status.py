@@ -90,8 +90,9 @@ def _lines(status: Status) -> Iterator[Text | str]:
             context=_count(limits["context_usable"]),
             requests=_count(limits["max_running_requests"]),
         )
-    yield from _prediction_lines(document)
-    yield from asked_got_lines(server.report)
+    if server.state is not ServerState.STOPPED:
+        yield from _prediction_lines(document)
+        yield from asked_got_lines(server.report)
     if status.live is not None:
         yield from _live_lines(status.live)
     fatal = None if server.report is None else server.report.fatal

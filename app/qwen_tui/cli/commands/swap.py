@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
 
     paths = Paths.default()
     supervisor = ServerSupervisor(paths)
+    interrupt = _Interrupt()
     try:
-        last = asyncio.run(_swap(supervisor, load_profiles(paths.profiles), args))
+        last = asyncio.run(_swap(supervisor, load_profiles(paths.profiles), args, interrupt))
     except KeyboardInterrupt:
         say(t("Left in the middle of a swap. What runs now: qwen-tui status"))
         return 130
@@ -95,11 +96,38 @@ def run(args: argparse.Namespace) -> int:
                 "asked_got": None if now is None else clamps_json(now.report),
             }
         )
-    return 1 if last.failed or last.outcome is None else 0
+    if last.outcome == "swapped":  # a SwapOutcome; its module is heavy
+        return 0
+    return 130 if interrupt.obeyed else 1
+
+
+class _Interrupt:
+    """Lets Ctrl-C take a swap back where that is possible; a second one leaves at once."""
+
+    def __init__(self) -> None:
+        self.obeyed = False
+
+    def listen(self, swap: Swap) -> None:
+        """Listen from now on; the loop forgets it at its end."""
+        loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            loop.remove_signal_handler(signal.SIGINT)
+            self.obeyed = swap.cancel()
+            if self.obeyed:
+                say(t("Cancelling; press Ctrl-C again to leave at once."))
+            else:
+                say(t("The stop is under way and cannot be taken back; Ctrl-C again leaves."))
+
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(signal.SIGINT, interrupted)
 
 
 async def _swap(
-    supervisor: ServerSupervisor, profiles: ProfileSet, args: argparse.Namespace
+    supervisor: ServerSupervisor,
+    profiles: ProfileSet,
+    args: argparse.Namespace,
+    interrupt: _Interrupt,
 ) -> SwapStep | None:
     from qwen_tui.services.swap import SwapOptions
 
@@ -116,7 +144,7 @@ async def _swap(
     options = SwapOptions(force=args.force, drain_s=args.drain_timeout, stop_s=args.stop_timeout)
     last: SwapStep | None = None
     async with supervisor.swapping(target, options) as swap:
-        _cancel_on_interrupt(swap)
+        interrupt.listen(swap)
         said: SwapStep | None = None
         async for step in swap.steps():
             last = step
@@ -219,18 +247,3 @@ def _tell_card(card: SwapCard) -> None:
 
 def _n(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "—"
-
-
-def _cancel_on_interrupt(swap: Swap) -> None:
-    """Let Ctrl-C take the swap back where that is possible; a second one leaves at once."""
-    loop = asyncio.get_running_loop()
-
-    def interrupted() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        if swap.cancel():
-            say(t("Cancelling; press Ctrl-C again to leave at once."))
-        else:
-            say(t("The stop is under way and cannot be taken back; Ctrl-C again leaves."))
-
-    with contextlib.suppress(NotImplementedError):
-        loop.add_signal_handler(signal.SIGINT, interrupted)
