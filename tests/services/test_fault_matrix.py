@@ -1,7 +1,7 @@
 """Faults × {up, swap, down} with real processes and the real log reader: the quick part.
 
 Afterwards there is exactly one true state, no orphan, the whole log, and the right cause. The
-other cells are in ``test_fault_matrix_full.py``, with the table of all of them.
+other cells are in ``test_fault_matrix_full.py``; ``test_fault_table.py`` has all of them.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from qwen_tui.services.front import FrontService
+from qwen_tui.services.ports import accepts
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopping import StopHow
@@ -140,3 +142,19 @@ async def test_down(paths: Paths, kill_at: str, flags: tuple[str, ...]) -> None:
         assert (await fake_supervisor(paths).stop(timeout_s=0.5)).how is StopHow.KILLED
     assert await assert_settled(paths) is ServerState.STOPPED
     assert not processes_of(paths)
+
+
+async def test_front(paths: Paths) -> None:
+    """Killed between the fork of the front and its record: it records itself."""
+    port = free_port()
+    drive(paths, "front", port, "after-fork")
+    service = FrontService(paths)
+    assert wait_until(lambda: service.find() is not None)
+    found = service.find()
+    assert found is not None
+    assert wait_until(lambda: accepts("127.0.0.1", port))
+    # Whoever asks for it again gets this one; the end of the server ends it.
+    assert await service.start(port) == found
+    await fake_supervisor(paths).stop()
+    assert service.find() is None
+    assert not accepts("127.0.0.1", port)

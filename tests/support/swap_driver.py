@@ -1,7 +1,7 @@
 """A console that is meant to be killed: launches, stops or swaps with fake engines, step by step.
 
 Prints one word a step; kills itself with SIGKILL where it is told to. Usage:
-``python swap_driver.py HOME up|down|swap PORT KILL_AT [FLAGS…]``.
+``python swap_driver.py HOME up|down|swap|front PORT KILL_AT [FLAGS…]``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from qwen_tui.services.front import FrontService
 from qwen_tui.services.paths import Paths
+from qwen_tui.services.spawner import SystemSpawner
 from qwen_tui.services.supervisor import ServerSupervisor
 from qwen_tui.services.swap import SwapOptions
 from support.fake_reader import FakeReader
@@ -48,6 +50,17 @@ class DeadlySpawner(FakeEngineSpawner):
         return child
 
 
+class DeadlyFrontSpawner(SystemSpawner):
+    """Kills this process right after the fork of a front."""
+
+    def spawn(
+        self, argv: Sequence[str], env: Mapping[str, str], *, folder: Path, log: Path
+    ) -> Child:
+        super().spawn(argv, env, folder=folder, log=log)
+        die()
+        raise AssertionError
+
+
 async def main(home: str, verb: str, port: str, kill_at: str, *flags: str) -> None:
     root = Path(home)
     paths = Paths(root / "config", root / "state", root / "cache")
@@ -58,6 +71,8 @@ async def main(home: str, verb: str, port: str, kill_at: str, *flags: str) -> No
             die()
         await supervisor.wait_ready()
         return
+    if verb == "front":
+        await FrontService(paths, spawner=DeadlyFrontSpawner()).start(int(port))
     if verb == "down":
         await supervisor.stop(
             timeout_s=1.0, on_change=lambda now: die() if now.step == kill_at else None

@@ -10,7 +10,9 @@ import uvicorn
 
 from qwen_tui.services.front.gate import Gate
 from qwen_tui.services.front.relay import Relay, build_app
+from qwen_tui.services.front.service import FrontService
 from qwen_tui.services.paths import Paths
+from qwen_tui_profiles.errors import LaunchError
 
 _GRACE_S = 5
 
@@ -24,6 +26,15 @@ def main() -> int:
     parser.add_argument("--hold", type=float, required=True)
     args = parser.parse_args()
     paths = Paths(args.state, args.state, args.state)
+    try:
+        FrontService(paths).register(args.host, args.port, args.hold)
+    except LaunchError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - stderr is the front's log
+        return 1
+    except OSError as error:
+        # A full disk: its launcher, if it lives, finds the same and ends this process.
+        print(f"cannot be recorded: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return 1
     uvicorn.run(
         build_app(Relay(Gate(paths), hold_s=args.hold)),
         host=args.host,

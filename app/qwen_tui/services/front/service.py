@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -114,7 +115,7 @@ class FrontService:
         created = 0.0 if process is None else process.create_time
         info = FrontInfo(host, port, hold_s, child.pid, created, boot_id())
         try:
-            write_private(self._record, json.dumps({"schema": SCHEMA, **asdict(info)}).encode())
+            self._write(info)
             await self._until_it_listens(info)
         except (OSError, LaunchError) as error:
             self._killer.signal(info.process, signal.SIGKILL)
@@ -125,6 +126,25 @@ class FrontService:
                 t("Make room in {path}.", path=str(self._paths.state)),
             ) from error
         return info
+
+    def register(self, host: str, port: int, hold_s: float) -> None:
+        """Record this process as the front: it is found even if its launcher is killed at once.
+
+        Raises:
+            LaunchError: another front runs.
+            OSError: the record cannot be written.
+        """
+        us = identify(os.getpid())
+        running = self.find()
+        if us is None or (running is not None and running.process != us):
+            raise LaunchError(
+                t("A front runs already on {url}.", url="—" if running is None else running.url),
+                t("Use its port, or end it with the server: qwen-tui down"),
+            )
+        self._write(FrontInfo(host, port, hold_s, us.pid, us.create_time, boot_id()))
+
+    def _write(self, info: FrontInfo) -> None:
+        write_private(self._record, json.dumps({"schema": SCHEMA, **asdict(info)}).encode())
 
     async def stop(self) -> bool:
         """End the front; False when none runs."""
