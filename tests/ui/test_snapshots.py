@@ -11,12 +11,13 @@ from qwen_tui.ui.app import ConsoleApp
 from qwen_tui.ui.glyphs import UNICODE
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.themes import THEME_NAMES
+from qwen_tui_profiles.text import set_language
 from support.console_pilot import settled, view_of
 from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, running, starting
 from support.fake_desks import FROZEN_PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from textual.pilot import Pilot
 
@@ -110,3 +111,18 @@ def test_ascii(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_colour(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert compare(snap_compare, FakeConsole(running(), lines=LINES), (80, 24))
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    set_language("zh_CN")
+    yield
+    set_language("en")
+
+
+@pytest.mark.parametrize("key", ["1", "5"], ids=["home", "plan"])
+@pytest.mark.usefixtures("chinese")
+def test_in_chinese(snap_compare: SnapCompare, key: str) -> None:
+    fake = FakeConsole(running(), lines=LINES)
+    fake.chosen = Settings(language="zh_CN")
+    assert compare(snap_compare, fake, (80, 24), key)
