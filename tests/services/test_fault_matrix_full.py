@@ -137,6 +137,21 @@ async def test_disk_fills_up(paths: Paths, tmp_path: Path) -> None:
         assert (await boss(small).stop()).how is StopHow.DRAINED
 
 
+@slow
+async def test_disk_fills_up_at_load(paths: Paths, tmp_path: Path) -> None:
+    """The log of a boot meets a full disk: the engine dies of it, and the disk is named."""
+    small = replace(paths, state=tmp_path / "small")
+    with small_disk(small.state, "96k"):
+        (small.state / "filler").write_bytes(b"x" * 76 * 1024)
+        assert (await up(small)).state is ServerState.FATAL
+        for _ in range(2):  # the record could not be written either: each look finds the same
+            now = await boss(small).snapshot()
+            assert now.state is ServerState.FATAL
+            assert "disk of its log is full" in str(now.message)
+        assert not processes_of(small)
+        assert (await boss(small).stop()).how is StopHow.ALREADY_GONE
+
+
 # --- swap -------------------------------------------------------------------------------------
 
 

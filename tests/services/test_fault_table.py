@@ -54,6 +54,7 @@ TABLE: dict[tuple[str, str], tuple[str, ...]] = {
     ("disk full for logs", "up"): (
         f"{QUICK}::test_disk_full_for_the_log",
         f"{FULL}::test_disk_fills_up",
+        f"{FULL}::test_disk_fills_up_at_load",
     ),
     ("disk full for logs", "swap"): (f"{FULL}::test_swap_with_a_full_disk",),
     ("disk full for logs", "down"): (

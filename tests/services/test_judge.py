@@ -97,3 +97,18 @@ def test_the_cause_in_the_log_is_kept() -> None:
     assert verdict.ending.cause is not None
     assert verdict.ending.cause["class"] == "cuda_oom"
     assert verdict.ending.message == "OOM."
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "full"), [(0, True), (4096, True), (1 << 30, False), (None, False)]
+)
+def test_a_full_disk_is_named(free_bytes: int | None, full: bool) -> None:
+    seen = Observed(at=9.0, alive=False, exit_code=1, log_disk_free_bytes=free_bytes)
+    verdict = judge(replace(RECORD), seen)
+    assert verdict.state is S.FATAL
+    assert verdict.ending is not None
+    assert ("disk of its log is full" in str(verdict.message)) is full
+    assert ("Make room" in str(verdict.ending.remedy)) is full
+    # A cause that the log gives wins over a guess from the disk.
+    told = judge(RECORD, replace(seen, report=OOM))
+    assert str(told.message) == "OOM."

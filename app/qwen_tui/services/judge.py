@@ -41,6 +41,12 @@ class Observed:
     """Whether it answers HTTP; ``None`` = not asked."""
     last_line: str | None = None
     """Last line of its output, cleaned; ``None`` = none, or it lives."""
+    log_disk_free_bytes: int | None = None
+    """Room left where its log is; ``None`` = not known, or it lives."""
+
+
+_FULL_BYTES = 256 * 1024
+"""Less than a log line and a record need; file systems keep a few blocks even when full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,12 @@ def _wordless(record: RunRecord, seen: Observed, phase: str | None) -> tuple[Tex
     where = t("while serving") if record.ready_at is not None else t("during the boot")
     if phase is not None and record.ready_at is None:
         where = t("during the boot (phase {phase})", phase=phase)
+    free = seen.log_disk_free_bytes
+    if free is not None and free < _FULL_BYTES:
+        return (
+            t("The disk of its log is full, so the log ends early; it died {where}.", where=where),
+            t("Make room on that disk, then launch it again."),
+        )
     oom = t("If the kernel killed it for lack of memory, `dmesg -T | grep -i oom` shows it.")
     log = t("Read the end of its log: qwen-tui logs.")
     if code is None:

@@ -7,6 +7,7 @@ writes the ending into its record, with the cause that the log gives.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,7 @@ class RunObserver:
         running = same_boot and self._kinds.of(record).alive(record)
         exit_code = self.exit_code(record.id)
         last_line = None
+        room = None
         if record.main is not None and not running:
             if record.stop_asked is not None and self._store.busy():
                 # Its stop is under way: whoever asked for it says how it ended.
@@ -189,6 +191,7 @@ class RunObserver:
                 await self._read_on()
                 self._log.finish()
                 last_line = _last_line(self._log.path)
+                room = _room_bytes(self._log.path)
         else:
             await self._read_on()
         if ask:
@@ -201,6 +204,7 @@ class RunObserver:
             exit_code=exit_code,
             report=None if self._log is None else self._log.report,
             last_line=last_line,
+            log_disk_free_bytes=room,
             answers=self._answered,
         )
         verdict = judge(record, seen)
@@ -265,6 +269,14 @@ def _remedy(record: RunRecord) -> Text | None:
     if record.ending is None or record.ending.remedy is None:
         return None
     return t("{remedy}", remedy=record.ending.remedy)
+
+
+def _room_bytes(path: Path) -> int | None:
+    try:
+        found = os.statvfs(path.parent)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def _last_line(path: Path) -> str | None:
