@@ -8,6 +8,7 @@ from pathlib import Path
 VERBS = ("up", "swap", "down")
 QUICK = "test_fault_matrix.py"
 FULL = "test_fault_matrix_full.py"
+DOWN = "test_fault_matrix_down.py"
 KILLED = "test_killed_console.py"
 
 TABLE: dict[tuple[str, str], tuple[str, ...]] = {
@@ -17,16 +18,16 @@ TABLE: dict[tuple[str, str], tuple[str, ...]] = {
     ("spawn fails", "down"): ("A stop starts no process.",),
     ("dies at load", "up"): (f"{QUICK}::test_up",),
     ("dies at load", "swap"): (f"{QUICK}::test_swap",),
-    ("dies at load", "down"): (f"{QUICK}::test_up", f"{FULL}::test_stop_of_a_dying_boot"),
+    ("dies at load", "down"): (f"{QUICK}::test_up", f"{DOWN}::test_stop_of_a_dying_boot"),
     ("OOM at load", "up"): (f"{QUICK}::test_up",),
     ("OOM at load", "swap"): (f"{QUICK}::test_swap",),
-    ("OOM at load", "down"): (f"{QUICK}::test_up", f"{FULL}::test_stop_of_a_dying_boot"),
+    ("OOM at load", "down"): (f"{QUICK}::test_up", f"{DOWN}::test_stop_of_a_dying_boot"),
     ("hang at load", "up"): (f"{FULL}::test_hang_is_told",),
     ("hang at load", "swap"): (f"{FULL}::test_swap_to_a_hang_is_cancelled",),
     ("hang at load", "down"): (f"{QUICK}::test_hang_at_load",),
     ("port taken in between", "up"): (f"{QUICK}::test_port_taken_in_between",),
     ("port taken in between", "swap"): (f"{FULL}::test_swap_robbed_of_its_port",),
-    ("port taken in between", "down"): (f"{FULL}::test_stop_after_a_robbery",),
+    ("port taken in between", "down"): (f"{DOWN}::test_stop_after_a_robbery",),
     ("dies at first token", "up"): (f"{QUICK}::test_up",),
     ("dies at first token", "swap"): (f"{QUICK}::test_swap",),
     ("dies at first token", "down"): (f"{QUICK}::test_up",),
@@ -35,7 +36,7 @@ TABLE: dict[tuple[str, str], tuple[str, ...]] = {
         f"{FULL}::test_swap_from_a_dying_server",
         f"{FULL}::test_death_under_load_after_a_swap",
     ),
-    ("slot exhaustion under load", "down"): (f"{FULL}::test_stop_of_a_dying_server",),
+    ("slot exhaustion under load", "down"): (f"{DOWN}::test_stop_of_a_dying_server",),
     ("ignores TERM", "up"): (f"{FULL}::test_failed_boot_that_ignores_term",),
     ("ignores TERM", "swap"): (f"{QUICK}::test_ignores_term_in_a_swap",),
     ("ignores TERM", "down"): (f"{QUICK}::test_ignores_term",),
@@ -44,13 +45,13 @@ TABLE: dict[tuple[str, str], tuple[str, ...]] = {
         f"{FULL}::test_swap_whose_target_is_killed",
         f"{FULL}::test_swap_whose_old_server_is_killed",
     ),
-    ("scheduler killed", "down"): (f"{FULL}::test_killed_during_the_stop",),
+    ("scheduler killed", "down"): (f"{DOWN}::test_killed_during_the_stop",),
     ("main killed", "up"): (f"{QUICK}::test_main_killed", f"{FULL}::test_main_killed_at_load"),
     ("main killed", "swap"): (
         f"{FULL}::test_swap_whose_target_is_killed",
         f"{FULL}::test_swap_whose_old_server_is_killed",
     ),
-    ("main killed", "down"): (f"{FULL}::test_killed_during_the_stop",),
+    ("main killed", "down"): (f"{DOWN}::test_killed_during_the_stop",),
     ("disk full for logs", "up"): (
         f"{QUICK}::test_disk_full_for_the_log",
         f"{FULL}::test_disk_fills_up",

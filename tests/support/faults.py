@@ -11,6 +11,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from qwen_tui.services.process import identify
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from qwen_tui.services.history import BootRow
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.spawner import Child
@@ -110,6 +112,17 @@ def ask(url: str) -> None:
             answer.read()
     except OSError:
         pass
+
+
+def boot_of(paths: Paths, profile: str) -> BootRow:
+    return boss(paths).history.boots(profile=profile)[0]
+
+
+def kill(paths: Paths, victim: str) -> None:
+    record = RunStore(paths).latest()
+    assert record is not None
+    main = psutil.Process(record.pid)
+    (main if victim == "main" else main.children()[0]).kill()
 
 
 class PortThief(SystemSpawner):
