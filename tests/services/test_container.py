@@ -108,7 +108,7 @@ async def test_the_command_line(paths: Paths, docker: Docker) -> None:
 async def test_stop_is_left_to_the_runtime(paths: Paths, docker: Docker) -> None:
     await up(paths, docker, "--drain-s", "0.3")
     result = await supervisor(paths).stop(timeout_s=20)
-    assert (result.how, result.requests_left, result.port_free) == (StopHow.DRAINED, 2, True)
+    assert (result.how, result.requests_left, result.port_free) == (StopHow.DRAINED, 0, True)
     ((_, *stop),) = docker.calls("stop")
     assert stop[:2] == ["-t", "20"]
     assert not docker.pids()

@@ -111,6 +111,8 @@ def main() -> int:
         while time.monotonic() < end:
             say("Gracefully exiting... Remaining number of requests 2. Remaining requests []")
             time.sleep(0.05)
+        # SGLang 0.5.23 as recorded: a drain that went well ends with this line.
+        say("Gracefully exiting... Remaining number of requests 0. Remaining requests []")
         server.shutdown()
 
     if fault != "ignores-term":
