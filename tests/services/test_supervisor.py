@@ -70,7 +70,7 @@ def assert_private_and_detached(ready: ServerSnapshot) -> None:
 
 
 async def test_stop_drains_and_leaves_nothing(paths: Paths) -> None:
-    ready = await up(paths, "--drain-s", "0.4", "--children", "2")
+    ready = await up(paths, "--drain-s", "0.8", "--children", "2")
     progress: list[int | None] = []
     supervisor = fake_supervisor(paths)
     result = await supervisor.stop(on_change=lambda p: progress.append(p.requests_left))
