@@ -56,6 +56,8 @@ class DemoServer:
     process: subprocess.Popen[bytes]
     port: int
     raw: bytearray = field(default_factory=bytearray)
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when its output has been read to the end."""
 
     @property
     def url(self) -> str:
@@ -72,7 +74,7 @@ class DemoServer:
             for line in self.log.splitlines():
                 if text in line:
                     return line
-            if self.process.poll() is not None and text not in self.log:
+            if self.process.poll() is not None and self.ended.wait(2) and text not in self.log:
                 break
             time.sleep(0.01)
         message = f"{text!r} did not come (rc {self.process.poll()}):\n{self.log[-3000:]}"
@@ -106,8 +108,10 @@ class DemoServer:
         return [item if item == "[DONE]" else json.loads(item) for item in out]
 
     def wait(self, timeout_s: float = 20) -> int:
-        """Return the exit code."""
-        return self.process.wait(timeout_s)
+        """Return the exit code, with all that it printed read."""
+        code = self.process.wait(timeout_s)
+        assert self.ended.wait(timeout_s), "the output is still open"
+        return code
 
 
 @contextlib.contextmanager
@@ -139,3 +143,4 @@ def _read(server: DemoServer) -> None:
     assert stream is not None
     while data := os.read(stream.fileno(), 65536):
         server.raw += data
+    server.ended.set()
