@@ -348,6 +348,8 @@ def test_flush_is_refused_while_something_runs(slow: DemoServer) -> None:
 
 
 def test_decode_lines_come_every_forty_forwards(server: DemoServer) -> None:
+    sampling = {"max_new_tokens": 400, "ignore_eos": True}
+    assert server.ask("/generate", {"text": "x", "sampling_params": sampling})[0] == 200
     line = server.wait_for("Decode batch")
     assert re.fullmatch(
         r"\[[-0-9: ]+\] Decode batch, #running-req: \d+, #full token: \d+, "
