@@ -12,6 +12,7 @@ from textual.app import App
 from qwen_tui.services.download.job import DownloadJob, DownloadPhase, DownloadSnapshot
 from qwen_tui.services.paths import Paths
 from qwen_tui.ui.screens.download import DownloadScreen
+from qwen_tui.ui.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,9 @@ class Host(App[None]):
         self.ended: list[DownloadSnapshot | None] = []
 
     def on_mount(self) -> None:
-        self.push_screen(DownloadScreen(self.job), self.ended.append)
+        transfer = Transfer(self.job)
+        self.run_worker(transfer.run(), exit_on_error=False)
+        self.push_screen(DownloadScreen(transfer), self.ended.append)
 
 
 def job_of(bench: Bench) -> DownloadJob:

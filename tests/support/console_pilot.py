@@ -45,6 +45,11 @@ def shown(pilot: Pilot[None]) -> str:
     return "\n".join(strip.text.rstrip() for strip in lines)
 
 
+def words(pilot: Pilot[None]) -> str:
+    """Return what stands on the screen as running text: no boxes, no line ends."""
+    return " ".join("".join(" " if c in "│┃" else c for c in shown(pilot)).split())
+
+
 def view_of(pilot: Pilot[None]) -> View:
     """Return what the console knows."""
     return cast("ConsoleApp", pilot.app).view

@@ -10,7 +10,7 @@ from qwen_tui.services.desks import PlanQuestion
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import messages
 from qwen_tui.ui.app_commands import APP, INTERVALS_S
-from qwen_tui.ui.consequences import leave_words, stop_consequences
+from qwen_tui.ui.consequences import download_words, leave_words, stop_consequences
 from qwen_tui.ui.screens.cards import ConfirmCard, LeaveCard
 from qwen_tui.ui.screens.details import FindingsCard, HelpCard, PlacesCard
 from qwen_tui.ui.screens.guide import GuideCard, next_step
@@ -42,6 +42,7 @@ class Actions(App[None]):
     clock: Callable[[], float]
     change: Callable[..., None]
     poll_anew: Callable[[], None]
+    depart: Callable[[], None]
 
     def begin(self, what: Text) -> None:
         """Show what is being done instead of how the last thing ended."""
@@ -195,17 +196,26 @@ class Actions(App[None]):
         return key_name(moved.partition(",")[0])
 
     def action_leave(self) -> None:
-        """Leave; with a server running, say what becomes of it."""
+        """Leave; with a server or a download running, say what becomes of it."""
         if not self.view.alive:
-            self.exit()
+            self._leave_alone()
             return
         may_stop = self.view.ours and self.view.busy is None
         card = LeaveCard(leave_words(self.view), may_stop=may_stop)
         self.push_screen(card, self._left)
 
+    def _leave_alone(self) -> None:
+        """Leave with no server running."""
+        if not self.view.downloading:
+            self.depart()
+            return
+        body, confirm = download_words(self.view), t("Stop it and quit")
+        card = ConfirmCard(tr(t("Leave the console")), body, confirm)
+        self.push_screen(card, lambda yes: self.depart() if yes else None)
+
     def _left(self, choice: str | None) -> None:
         if choice == "leave":
-            self.exit()
+            self.depart()
         elif choice == "stop":
             self.begin(t("Stopping"))
             self.do("stop", self._steps(self.services.stop(), then_exit=True))

@@ -18,6 +18,7 @@ from qwen_tui.ui import messages
 from qwen_tui.ui.actions import Actions
 from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.commands import bindings, by_action, called
+from qwen_tui.ui.downloads import Downloads
 from qwen_tui.ui.facts import Facts
 from qwen_tui.ui.feeds import Feeds
 from qwen_tui.ui.looks import Looks
@@ -40,7 +41,7 @@ WIDTHS = [(0, "-narrow"), (110, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (36, "-tall")]
 
 
-class ConsoleApp(Actions, Looks, Facts, Feeds, App[None]):
+class ConsoleApp(Actions, Downloads, Looks, Facts, Feeds, App[None]):
     """The console over one :class:`~qwen_tui.services.console.ConsoleServices`."""
 
     TITLE = "qwen-tui"

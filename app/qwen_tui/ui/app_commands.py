@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui.commands import Command
+from qwen_tui.ui.figures import share
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.words import MODES
 from qwen_tui_profiles.text import Text, t
@@ -69,6 +70,34 @@ def _quit_label(view: View) -> Text:
 def _pause_label(view: View) -> Text:
     return t("Go on") if view.paused else t("Pause")
 
+
+def _download_label(view: View) -> Text:
+    now = view.download
+    if now is None:
+        return t("Download")
+    if now.phase.value == "running" and now.total_bytes:
+        return t("Download {percent}", percent=share((now.done_bytes or 0) / now.total_bytes))
+    return DOWNLOADS.get(now.phase.value, t("Download"))
+
+
+DOWNLOADS: dict[str, Text] = {
+    "asking": t("Download: agree?"),
+    "paused": t("Download paused"),
+    "judging": t("Verifying the download"),
+    "complete": t("Download complete"),
+    "failed": t("Download failed"),
+    "cancelled": t("Download stopped"),
+}
+
+TRANSFER = Command(
+    "download",
+    "D",
+    "download",
+    _download_label,
+    t("Show the download that goes on behind the screens; pause or stop it there."),
+    lambda view: view.download is not None,
+    rank=90,
+)
 
 SERVER: tuple[Command, ...] = (
     Command(
@@ -239,4 +268,4 @@ LOOKS: tuple[Command, ...] = (
     ),
 )
 
-APP: tuple[Command, ...] = (*SERVER, *WATCHING, *GOING, *LOOKS)
+APP: tuple[Command, ...] = (TRANSFER, *SERVER, *WATCHING, *GOING, *LOOKS)

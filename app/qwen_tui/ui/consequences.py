@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from qwen_tui.services.snapshots import ServerState
+from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
     from qwen_tui.ui.state import View
 
-__all__ = ["fate_of_requests", "leave_words", "stop_consequences"]
+__all__ = ["download_words", "fate_of_requests", "leave_words", "stop_consequences"]
 
 ABORTING = frozenset({"vllm"})
 """Engines that abort running requests on TERM; SGLang finishes them first."""
@@ -48,6 +49,25 @@ def stop_consequences(view: View) -> list[Content]:
     return lines
 
 
+def download_words(view: View) -> list[Content]:
+    """Return what leaving does to a download that runs: stopped, resumable, nothing lost."""
+    now = view.download
+    if now is None or not view.downloading:
+        return []
+    from qwen_tui.services.download.narration import size
+
+    plan = now.plan or {}
+    repo, folder = clean(str(plan.get("repo", ""))), clean(str(plan.get("folder", "")))
+    what = t(
+        "The download of {repo} is stopped: {done} of {total} are here.",
+        repo=repo,
+        done=size(now.done_bytes or 0),
+        total=size(now.total_bytes or 0),
+    )
+    rest = t("They stay in {folder}; fetching it again goes on from there.", folder=folder)
+    return [Content.styled(tr(what), "bold $warning"), Content(tr(rest))]
+
+
 def leave_words(view: View) -> list[Content]:
     """Return what leaving means for the server."""
     name = view.server.profile or tr(t("the server"))
@@ -68,4 +88,4 @@ def leave_words(view: View) -> list[Content]:
     if view.in_flight is not None:
         requests = t("Requests in flight: {requests}.", requests=view.in_flight)
         lines.append(Content.styled(tr(requests), "$warning"))
-    return lines
+    return lines + download_words(view)

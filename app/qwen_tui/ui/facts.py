@@ -33,6 +33,7 @@ class Facts(App[None]):
     apply_settings: Callable[[Settings], None]
     follow_server: Callable[[ServerSnapshot], None]
     action_guide: Callable[[], None]
+    depart: Callable[[], None]
     _guide_offered: bool = False
     _settings: Settings | None = None
     _held: LiveSnapshot | None = None
@@ -153,7 +154,7 @@ class Facts(App[None]):
     def _finished(self, event: messages.Finished) -> None:
         self.change(busy=None, swapping=False)
         if event.then_exit:
-            self.exit()
+            self.depart()
 
     @on(messages.StepDone)
     def _step_done(self, event: messages.StepDone) -> None:

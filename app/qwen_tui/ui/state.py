@@ -12,6 +12,7 @@ from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     from qwen_tui.services.console import LogChunk
+    from qwen_tui.services.download.job import DownloadSnapshot
     from qwen_tui.services.snapshots import Alarm, LiveSnapshot, ProbeResult
     from qwen_tui_profiles.findings import Clamp
     from qwen_tui_profiles.profile import EngineProfile
@@ -27,6 +28,9 @@ ALIVE = frozenset(
         ServerState.UNREACHABLE,
     }
 )
+
+# Of a download (words of DownloadPhase, which costs too much to import before the first paint).
+TRANSFERRING = frozenset({"running", "paused", "stopping"})
 
 # Points kept for the curves: the widest curve that a 200-column terminal shows.
 POINTS = 240
@@ -126,6 +130,8 @@ class View:
     """Unix time of the last probe's answer."""
     busy: Text | None = None
     """What is being done right now (probing, stopping, swapping)."""
+    download: DownloadSnapshot | None = None
+    """The download that goes on, or whose end was not looked at; renewed once a per cent."""
     swapping: bool = False
     """A swap of this console is under way."""
     said: Text | None = None
@@ -206,6 +212,11 @@ class View:
         if live is None:
             return ()
         return tuple(a for a in live.alarms if a.kind not in self.seen_alarms)
+
+    @property
+    def downloading(self) -> bool:
+        """Whether a download would be broken off."""
+        return self.download is not None and self.download.phase in TRANSFERRING
 
     @property
     def in_flight(self) -> Text | None:

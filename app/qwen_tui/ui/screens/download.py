@@ -1,15 +1,17 @@
-"""One download on the screen: its plan to agree to, its bars, its notes, its verdict."""
+"""One download on the screen: its plan to agree to, its bars, its notes, its verdict.
+
+The screen only shows it: left while it runs, the download goes on.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.reactive import var
-from textual.screen import Screen
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from qwen_tui.services.download.job import DownloadPhase, DownloadSnapshot, FileProgress
@@ -22,7 +24,7 @@ from qwen_tui_profiles.text import Text, t, tr
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from qwen_tui.services.download.job import DownloadJob
+    from qwen_tui.ui.transfer import Transfer
 
 __all__ = ["DownloadScreen", "file_line", "head_lines", "key_line", "total_line"]
 
@@ -48,10 +50,11 @@ STATES = {
 ACTIVE = frozenset({DownloadPhase.RUNNING, DownloadPhase.PAUSED})
 
 
-class DownloadScreen(Screen[DownloadSnapshot]):
-    """Runs the job while it is shown; dismissed with the last snapshot."""
+class DownloadScreen(ModalScreen[DownloadSnapshot]):
+    """Shows a transfer; dismissed with the last snapshot that it has shown."""
 
     DEFAULT_CSS = """
+    DownloadScreen { background: $background; }
     DownloadScreen #head { height: auto; padding: 0 1; }
     DownloadScreen #files { height: auto; max-height: 50%; padding: 0 1; }
     DownloadScreen #notes { height: 1fr; border: round $border-blurred; padding: 0 1; }
@@ -69,9 +72,10 @@ class DownloadScreen(Screen[DownloadSnapshot]):
         lambda: DownloadSnapshot(DownloadPhase.PLANNING), init=False
     )
 
-    def __init__(self, job: DownloadJob) -> None:
+    def __init__(self, transfer: Transfer) -> None:
         super().__init__()
-        self._job = job
+        self.transfer = transfer
+        self._job = transfer.job
 
     def compose(self) -> ComposeResult:
         """Lay out head, bars, notes and keys."""
@@ -83,14 +87,18 @@ class DownloadScreen(Screen[DownloadSnapshot]):
             yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Follow the transfer from where it is."""
+        self.transfer.follow(self._news)
+        self._news()
         self._draw()
-        self._follow()
 
-    @work(exclusive=True, exit_on_error=False)
-    async def _follow(self) -> None:
-        async for snapshot in self._job.snapshots():
-            self.snapshot = snapshot
+    def on_unmount(self) -> None:
+        """Let the transfer go on alone."""
+        self.transfer.unfollow(self._news)
+
+    def _news(self) -> None:
+        if self.transfer.now is not None:
+            self.snapshot = self.transfer.now
 
     def watch_snapshot(self) -> None:
         """Show the new state."""
@@ -109,7 +117,6 @@ class DownloadScreen(Screen[DownloadSnapshot]):
             "agree": phase is DownloadPhase.ASKING,
             "pause": phase in ACTIVE,
             "cancel": phase in ACTIVE,
-            "leave": phase.over or phase is DownloadPhase.ASKING,
         }.get(action, True)
 
     def action_agree(self) -> None:
@@ -128,8 +135,8 @@ class DownloadScreen(Screen[DownloadSnapshot]):
         self._job.cancel()
 
     def action_leave(self) -> None:
-        """Go back; a plan that was not agreed to is dropped."""
-        if not self.snapshot.phase.over:
+        """Go back; it goes on, but a plan that was not agreed to is dropped."""
+        if self.snapshot.phase is DownloadPhase.ASKING:
             self._job.cancel()
         self.dismiss(self.snapshot)
 
@@ -199,13 +206,16 @@ def file_line(file: FileProgress, width: int) -> Content:
 def key_line(phase: DownloadPhase) -> Content:
     """Return the keys that do something now."""
     keys: list[tuple[str, Text]] = []
+    hide = ("Esc", t("Hide; it goes on"))
     if phase is DownloadPhase.ASKING:
         keys = [("Enter", t("Fetch")), ("Esc", t("Back"))]
     elif phase is DownloadPhase.RUNNING:
-        keys = [("Space", t("Pause")), ("x", t("Stop; what is here is kept"))]
+        keys = [("Space", t("Pause")), ("x", t("Stop; what is here is kept")), hide]
     elif phase is DownloadPhase.PAUSED:
-        keys = [("Space", t("Go on")), ("x", t("Stop; what is here is kept"))]
+        keys = [("Space", t("Go on")), ("x", t("Stop; what is here is kept")), hide]
     elif phase.over:
         keys = [("Esc", t("Back"))]
+    else:
+        keys = [hide]
     parts = [Content.assemble((key, "bold $accent"), " ", tr(word)) for key, word in keys]
     return Content("   ").join(parts)

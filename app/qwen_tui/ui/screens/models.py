@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual import on, work
 from textual.content import Content
@@ -12,7 +12,6 @@ from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.messages import Failed, StepDone
 from qwen_tui.ui.model_lines import folder_lines, folder_row
 from qwen_tui.ui.screens.cards import InputCard
-from qwen_tui.ui.screens.download import DownloadScreen
 from qwen_tui.ui.screens.place import BACK, Kit, Place
 from qwen_tui.ui.screens.tensors import TensorsCard
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.download.job import DownloadSnapshot
     from qwen_tui.services.model_desk import ModelFolder
+    from qwen_tui.ui.app import ConsoleApp
     from qwen_tui.ui.state import View
     from qwen_tui_diagnostics.checkpoint.report import VerifyReport
     from qwen_tui_profiles.profile import EngineProfile
@@ -55,7 +55,7 @@ MODELS = (
         "fetch",
         t("Fetch"),
         t("Download a repository: the plan first, then resumable, Xet off, every file proven."),
-        lambda view: view.controls,
+        lambda view: view.controls and view.download is None,
         rank=12,
     ),
     Command("models.again", "r", "again", t("Look again"), t("Look at the disk again."), rank=13),
@@ -90,9 +90,12 @@ class ModelsScreen(Place):
         self.action_again()
 
     def watch_view(self, old: View, new: View) -> None:
-        """Look for what other profiles name."""
+        """Look for what other profiles name, and for what a download has brought."""
+        ended = new.download is None or new.download.phase.over
         if old.profiles is not new.profiles:
             self.action_again()
+        elif old.downloading and ended:
+            self._fetched(new.download)
 
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
@@ -194,7 +197,7 @@ class ModelsScreen(Place):
         except QwenTuiError as error:
             self.app.post_message(Failed(error))
         else:
-            self.app.push_screen(DownloadScreen(job), self._fetched)
+            cast("ConsoleApp", self.app).fetch(job)
 
     def _fetched(self, last: DownloadSnapshot | None) -> None:
         self.action_again()
