@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LOCALE_DIR", "Text", "language", "set_language", "t", "tr", "tr_shipped"]
+__all__ = [
+    "LOCALE_DIR",
+    "Text",
+    "as_record",
+    "from_record",
+    "language",
+    "set_language",
+    "t",
+    "tr",
+    "tr_shipped",
+]
 
 LOCALE_DIR = Path(__file__).with_name("locale")
 """Holds ``<language>/LC_MESSAGES/qwen_tui.mo``."""
@@ -59,6 +69,8 @@ def tr(text: Text | str) -> str:
     """Return ``text`` in the language in use; a plain ``str`` is foreign and passes unchanged."""
     if isinstance(text, str):
         return text
+    if not text.template:
+        return ""  # gettext answers the header of the catalogue
     values = {k: tr(v) if isinstance(v, Text) else v for k, v in text.fields.items()}
     return _fill(_Language.current.gettext(text.template), values)
 
@@ -69,6 +81,52 @@ def tr_shipped(text: str) -> str:
     The catalogue has these too; a text that a user wrote is not in it and passes unchanged.
     """
     return _Language.current.gettext(text) if text else text
+
+
+def as_record(text: Text) -> dict[str, object]:
+    """Return ``{template, fields}`` of plain values, to be stored beside ``str(text)``.
+
+    The English sentence stays what the record says; this only lets :func:`from_record` show it in
+    another language later.
+    """
+    return {
+        "template": text.template,
+        "fields": {name: _plain(value) for name, value in text.fields.items()},
+    }
+
+
+def from_record(record: object, english: str) -> Text:
+    """Return a stored sentence as it was before it was stored.
+
+    Args:
+        record: What :func:`as_record` gave; ``None`` or anything else where nothing was stored.
+        english: The sentence itself. It decides: a record that does not say the same is not used,
+            and the catalogue is then asked for the sentence as it stands.
+    """
+    if isinstance(record, dict) and record:
+        text = _from_plain(record)
+        if text is not None and str(text) == english:
+            return text
+    return Text(english)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Text):
+        return as_record(value)
+    if value is None or type(value) in {str, int, float, bool}:
+        return value
+    return str(value)
+
+
+def _from_plain(record: Mapping[str, object]) -> Text | None:
+    template, values = record.get("template"), record.get("fields")
+    if not isinstance(template, str) or not isinstance(values, dict):
+        return None
+    restored = {
+        name: (_from_plain(value) or "") if isinstance(value, dict) else value
+        for name, value in values.items()
+    }
+    return Text(template, MappingProxyType(restored) if restored else _NO_FIELDS)
 
 
 def set_language(tag: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qwen_tui_profiles.foreign import REDACTED, clean, is_secret_name, redact, redact_argv
-from qwen_tui_profiles.text import Text, set_language, t, tr
+from qwen_tui_profiles.text import Text, as_record, from_record, set_language, t, tr
 
 
 def test_fields_are_filled_and_nested_texts_too() -> None:
@@ -28,6 +30,53 @@ def test_an_unknown_language_says_so_and_stays_english() -> None:
     assert set_language("xx_XX") is False
     assert tr(t("Stop")) == "Stop"
     assert set_language("en_GB") is True
+
+
+_VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
+
+
+@given(_VALUES, _VALUES, st.text())
+def test_a_stored_sentence_comes_back_as_it_was(one: object, two: object, stray: str) -> None:
+    text = t("{one} beside {inner}", one=one, inner=t("({two}) {stray}", two=two, stray=stray))
+    stored = json.loads(json.dumps(as_record(text)))
+    back = from_record(stored, str(text))
+    assert str(back) == str(text)
+    assert back.template == text.template
+    assert isinstance(back.fields["inner"], Text)
+
+
+def test_numbers_keep_their_format() -> None:
+    text = t("{seconds:6.1f} s, {share:.0%}", seconds=12.34, share=0.5)
+    assert str(from_record(as_record(text), str(text))) == "  12.3 s, 50%"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        {},
+        [],
+        "text",
+        {"template": "another sentence", "fields": {}},
+        {"template": "It ended.", "fields": None},
+        {"template": 4, "fields": {}},
+        {"template": "{a.__class__}", "fields": {"a": "x"}},
+        {"template": "{a:d}", "fields": {"a": "x"}},
+    ],
+)
+def test_the_english_sentence_decides(record: object) -> None:
+    assert str(from_record(record, "It ended.")) == "It ended."
+
+
+def test_a_sentence_stored_without_its_parts_is_looked_up_whole() -> None:
+    set_language("zh_CN")
+    try:
+        assert tr(from_record(None, "Stopped, as asked.")) == tr(t("Stopped, as asked."))
+        assert tr(from_record(None, "Stopped, as asked.")) != "Stopped, as asked."
+        assert tr(from_record(None, "")) == ""
+        assert tr(from_record(None, "said by {nobody}")) == "said by {nobody}"
+    finally:
+        set_language("en")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,10 @@ from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import ServerState
 from qwen_tui_diagnostics.enginelog.report import LogReport
 from qwen_tui_profiles.findings import Clamp
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import set_language, t, tr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 RECORD = RunRecord(
@@ -93,7 +96,7 @@ def test_a_boot_is_found_by_number(history: History) -> None:
 
 def test_swaps(history: History) -> None:
     for seconds, outcome in ((30.0, "swapped"), (50.0, "swapped"), (500.0, "rolled back")):
-        row = SwapRow(1.0, "speed", "context", outcome, "…", seconds, seconds - 5, None, 3, 0)
+        row = SwapRow(1.0, "speed", "context", outcome, t("…"), seconds, seconds - 5, None, 3, 0)
         assert history.note_swap(row)
     assert history.down_seconds("context") == Durations(35.0, 45.0, 2)
     assert history.down_seconds("speed") is None
@@ -157,3 +160,51 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     history = History(tmp_path / "missing" / "history.sqlite3")
     assert not history.note_boot(boot(1, 50), None)
     assert history.boots() == ()
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    assert set_language("zh_CN")
+    yield
+    set_language("en")
+
+
+ENDED = t("The engine ended with exit code {code}, {where}.", code=7, where=t("during the boot"))
+
+
+def test_what_was_said_is_told_in_the_language_of_the_reader(
+    history: History, chinese: None
+) -> None:
+    ending = Ending.of(1100.0, 7, "died", ENDED)
+    record = replace(RECORD, state=ServerState.FATAL, ending=ending)
+    assert history.note_boot(record, None)
+    assert history.note_swap(SwapRow(1.0, "a", "b", "failed", ENDED, 5.0, None, None, None, None))
+    (boot_row,) = history.boots()
+    (swap_row,) = history.swaps()
+    for row in (boot_row, swap_row):
+        assert row.message is not None
+        assert tr(row.message) == tr(ENDED) != str(ENDED)
+        assert row.as_json()["message"] == str(ENDED)
+        assert "message_parts" not in row.as_json()
+        json.dumps(row.as_json())
+
+
+def test_a_file_from_before_the_parts_is_read_and_written(history: History) -> None:
+    history.note_boot(replace(RECORD, ready_at=1060.0), REPORT)
+    history.note_swap(SwapRow(1.0, "a", "b", "failed", ENDED, 5.0, None, None, None, None))
+    with closing(sqlite3.connect(history.path)) as database:
+        for table in ("boots", "swaps"):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN message_parts")
+        database.commit()
+    (row,) = history.swaps()
+    assert str(row.message) == str(ENDED)
+    assert len(history.boots()) == 1
+    assert history.note_swap(SwapRow(2.0, "b", "a", "failed", ENDED, 5.0, None, None, None, None))
+    assert [str(s.message) for s in history.swaps()] == [str(ENDED)] * 2
+    with closing(sqlite3.connect(history.path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        # As a program without the column writes.
+        database.execute("INSERT INTO swaps (started, target, outcome, message, seconds)"
+                         " VALUES (3, 'b', 'swapped', 'Done.', 1)")  # fmt: skip
+        database.commit()
+    assert str(history.swaps()[0].message) == "Done."

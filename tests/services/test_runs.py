@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from qwen_tui.services.runs import Ending, RunRecord, RunStore
 from qwen_tui.services.state import ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.text import set_language, t, tr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,44 @@ def test_a_record_survives_the_disk(paths: Paths) -> None:
     )
     assert store.save(ended)
     assert RunStore(paths).load(ended.id) == ended
+
+
+def test_how_it_ended_is_told_in_every_language(paths: Paths) -> None:
+    store = RunStore(paths)
+    begun = store.begin(record())
+    message = t("Process {pid} runs, but {url} does not answer.", pid=7, url="http://x")
+    remedy = t("Read the end of its log: qwen-tui logs.")
+    ending = Ending.of(2.0, None, "died", message, remedy)
+    store.save(replace(begun, state=ServerState.FATAL, ending=ending))
+    on_disk = json.loads((store.folder / begun.id / "run.json").read_bytes())["ending"]
+    assert (on_disk["message"], on_disk["remedy"]) == (str(message), str(remedy))
+    loaded = RunStore(paths).load(begun.id)
+    assert loaded is not None
+    assert loaded.ending is not None
+    assert set_language("zh_CN")
+    try:
+        assert tr(loaded.ending.told) == tr(message) != str(message)
+        assert loaded.ending.advice is not None
+        assert tr(loaded.ending.advice) == tr(remedy) != str(remedy)
+    finally:
+        set_language("en")
+
+
+def test_endings_of_older_and_newer_programs_are_read(paths: Paths) -> None:
+    store = RunStore(paths)
+    begun = store.begin(record())
+    store.save(replace(begun, state=ServerState.FATAL, ending=Ending(2.0, 1, "died", "Killed.")))
+    path = store.folder / begun.id / "run.json"
+    raw = json.loads(path.read_bytes())
+    for gone in ("message_parts", "remedy_parts"):
+        del raw["ending"][gone]
+    raw["ending"]["of_a_newer_program"] = 1
+    path.write_text(json.dumps(raw))
+    loaded = RunStore(paths).load(begun.id)
+    assert loaded is not None
+    assert loaded.ending is not None
+    assert str(loaded.ending.told) == "Killed."
+    assert loaded.ending.advice is None
 
 
 @given(cut=st.integers(0, 2000), junk=st.binary(max_size=20))

@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.state import ServerState
+from qwen_tui.services.words import STATE_HEADS
 from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.home import STAGES
-from qwen_tui.ui.words import PHASES, STATES
+from qwen_tui.ui.words import PHASES, STYLES
 from qwen_tui_diagnostics.enginelog.report import PHASES as BOOT_ORDER
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ def test_every_phase_has_a_word_in_boot_order() -> None:
 
 
 def test_every_state_has_a_word_a_glyph_and_a_stage() -> None:
-    assert set(STATES) == set(ServerState)
+    assert set(STYLES) == set(ServerState)
     assert set(STAGES) == set(ServerState)
-    words = [str(word) for word, _ in STATES.values()]
+    assert set(STATE_HEADS) == set(ServerState)
+    words = [str(word) for word in STATE_HEADS.values()]
     assert len(set(words)) == len(words)
 
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.instants import instant
+from qwen_tui.services.words import phase_words
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -29,20 +30,7 @@ __all__ = [
     "server_json",
 ]
 
-_PHASES = {
-    "args": t("arguments"),
-    "distributed": t("process group"),
-    "load_weights": t("loading weights"),
-    "load_draft": t("loading the draft model"),
-    "state_pool": t("state slots"),
-    "kv_pool": t("KV pool"),
-    "graph_capture": t("capturing CUDA graphs"),
-    "tree_cache": t("prefix cache"),
-    "warmup": t("warm-up"),
-    "ready": t("the log says ready; asking for one token"),
-    "serving": t("serving"),
-    "stopping": t("stopping"),
-}
+_READY = t("the log says ready; asking for one token")
 
 
 def say(text: Text | str) -> None:
@@ -91,7 +79,7 @@ class Narrator:
                 t(
                     "{seconds:6.1f} s  {phase}",
                     seconds=time.monotonic() - self._began,
-                    phase=_PHASES.get(snapshot.phase, snapshot.phase),
+                    phase=_READY if snapshot.phase == "ready" else phase_words(snapshot.phase),
                 )
             )
 

@@ -83,7 +83,7 @@ async def attach(url: str, store: RunStore, http: Http, *, clock: Callable[[], f
 
 def forget(record: RunRecord, store: RunStore, *, clock: Callable[[], float]) -> None:
     """Stop watching. The server goes on."""
-    ending = Ending(clock(), None, "forgotten", str(t("No longer watched; it goes on.")))
+    ending = Ending.of(clock(), None, "forgotten", t("No longer watched; it goes on."))
     store.update(record, lambda r: r.step(ServerState.STOPPED, ending=ending) if r.open else r)
 
 

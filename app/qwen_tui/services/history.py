@@ -11,11 +11,11 @@ import json
 import sqlite3
 import statistics
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from qwen_tui.services.history_rows import BootRow, Durations, SwapRow
 from qwen_tui.services.machine import fingerprints
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import Text, as_record, from_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.records import RunRecord
     from qwen_tui_diagnostics.enginelog import LogReport
-    from qwen_tui_profiles.text import Text
 
 __all__ = ["BootRow", "Durations", "History", "SwapRow"]
 
 VERSION = 1
 _LOCK_WAIT_S = 0.5
+_PARTS = "message_parts"
+"""Column that was added to both tables without a new version: older programs write around it."""
 _SCHEMA = """
 CREATE TABLE boots (
     run TEXT PRIMARY KEY,
@@ -69,71 +70,6 @@ CREATE TABLE swaps (
     lost INTEGER
 );
 """
-
-
-@dataclass(frozen=True, slots=True)
-class BootRow:
-    """One boot as history has it."""
-
-    run: str
-    started: float
-    profile: str
-    engine: str
-    engine_version: str | None
-    asked: tuple[str, ...]
-    facts: Mapping[str, Any]
-    clamps: tuple[Mapping[str, Any], ...]
-    phases: tuple[Mapping[str, Any], ...]
-    ready_s: float | None
-    """From the launch to the first generated token; ``None`` = never ready."""
-    first_token_s: float | None
-    predicted_kv_tokens: int | None
-    kv_tokens: int | None
-    state: str
-    how: str | None
-    message: str | None
-    cause: str | None
-    """Class of the fatal cause (design §4)."""
-    ended: float | None
-    prints: Mapping[str, str]
-    """Fingerprints of engine, model, flags and machine: equal prints, equal conditions."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row with plain values."""
-        from dataclasses import asdict
-
-        error = None
-        if self.predicted_kv_tokens is not None and self.kv_tokens:
-            error = round(100 * (self.predicted_kv_tokens - self.kv_tokens) / self.kv_tokens, 3)
-        return {**asdict(self), "prediction_error_pct": error}
-
-
-@dataclass(frozen=True, slots=True)
-class SwapRow:
-    """One swap as history has it."""
-
-    started: float
-    before: str | None
-    target: str
-    outcome: str
-    message: str
-    seconds: float
-    down_s: float | None
-    """From the beginning of the stop to the first token; ``None`` = nothing was stopped."""
-    predicted_s: float | None
-    held: int | None
-    """Requests that the front kept waiting; ``None`` = there was no front."""
-    lost: int | None
-    """Requests that were killed with the old server; ``None`` = not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Durations:
-    """How long something took before."""
-
-    median_s: float
-    longest_s: float
-    n: int
 
 
 class History:
@@ -184,6 +120,9 @@ class History:
             "state": record.state.value,
             "how": None if ending is None else ending.how,
             "message": None if ending is None else ending.message,
+            _PARTS: None
+            if ending is None or ending.message_parts is None
+            else json.dumps(ending.message_parts),
             "cause": cause,
             "ended": None if ending is None else ending.at,
         }
@@ -202,18 +141,19 @@ class History:
                 return False
             database.execute(
                 "INSERT INTO swaps (started, before, target, outcome, message, seconds, down_s,"
-                " predicted_s, held, lost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f" predicted_s, held, lost, {_PARTS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     row.started,
                     row.before,
                     row.target,
                     row.outcome,
-                    row.message,
+                    str(row.message),
                     row.seconds,
                     row.down_s,
                     row.predicted_s,
                     row.held,
                     row.lost,
+                    json.dumps(as_record(row.message)),
                 ),
             )
         return self.problem is None
@@ -249,11 +189,9 @@ class History:
             if database is None:
                 return ()
             rows = database.execute(
-                "SELECT started, before, target, outcome, message, seconds, down_s, predicted_s,"
-                " held, lost FROM swaps ORDER BY started DESC, id DESC LIMIT ?",
-                (limit,),
+                "SELECT * FROM swaps ORDER BY started DESC, id DESC LIMIT ?", (limit,)
             ).fetchall()
-            return tuple(SwapRow(*row) for row in rows)
+            return tuple(_swap(row) for row in rows)
         return ()
 
     def phase_seconds(self, profile: str) -> Mapping[str, Durations]:
@@ -316,6 +254,8 @@ class History:
                 database.executescript(
                     f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
                 )
+            if write:
+                _add_parts(database)
         except (sqlite3.Error, OSError) as error:
             if database is not None:
                 database.close()
@@ -347,6 +287,17 @@ class History:
         self.problem = t("The history cannot be used: {reason}.", reason=str(error))
 
 
+def _add_parts(database: sqlite3.Connection) -> None:
+    for table in ("boots", "swaps"):
+        if _PARTS in {row["name"] for row in database.execute(f"PRAGMA table_info({table})")}:
+            continue
+        try:
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {_PARTS} TEXT")
+        except sqlite3.OperationalError as error:
+            if "duplicate column" not in str(error):  # another process added it
+                raise
+
+
 def _boot(row: sqlite3.Row) -> BootRow:
     return BootRow(
         run=row["run"],
@@ -364,11 +315,34 @@ def _boot(row: sqlite3.Row) -> BootRow:
         kv_tokens=row["kv_tokens"],
         state=row["state"],
         how=row["how"],
-        message=row["message"],
+        message=_sentence(row),
         cause=row["cause"],
         ended=row["ended"],
         prints={name: row[f"{name}_print"] for name in ("engine", "model", "flags", "machine")},
     )
+
+
+def _swap(row: sqlite3.Row) -> SwapRow:
+    return SwapRow(
+        started=row["started"],
+        before=row["before"],
+        target=row["target"],
+        outcome=row["outcome"],
+        message=_sentence(row) or Text(""),
+        seconds=row["seconds"],
+        down_s=row["down_s"],
+        predicted_s=row["predicted_s"],
+        held=row["held"],
+        lost=row["lost"],
+    )
+
+
+def _sentence(row: sqlite3.Row) -> Text | None:
+    """Return the message of a row; those written before there were parts have only English."""
+    if row["message"] is None:
+        return None
+    stored = row[_PARTS] if _PARTS in row.keys() else None  # noqa: SIM118 - a Row is no mapping
+    return from_record(None if stored is None else json.loads(stored), row["message"])
 
 
 def _durations(values: list[float]) -> Durations:

@@ -167,18 +167,16 @@ def _end(
     state: ServerState, seen: Observed, how: str, message: Text, remedy: Text | None = None
 ) -> Verdict:
     fatal = None if seen.report is None else seen.report.fatal
-    ending = Ending(
+    ending = Ending.of(
         at=seen.at,
         exit_code=seen.exit_code,
         how=how,
-        message=str(message),
-        remedy=None if remedy is None else str(remedy),
+        message=message,
+        remedy=remedy,
         cause=None if fatal is None or state is not _S.FATAL else fatal.as_json(),
     )
     return Verdict(state, message, ending)
 
 
 def _recorded(record: RunRecord) -> Text | None:
-    if record.ending is None:
-        return None
-    return t("{message}", message=record.ending.message)
+    return None if record.ending is None else record.ending.told

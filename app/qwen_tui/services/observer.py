@@ -266,9 +266,7 @@ class RunObserver:
 
 
 def _remedy(record: RunRecord) -> Text | None:
-    if record.ending is None or record.ending.remedy is None:
-        return None
-    return t("{remedy}", remedy=record.ending.remedy)
+    return None if record.ending is None else record.ending.advice
 
 
 def _room_bytes(path: Path) -> int | None:

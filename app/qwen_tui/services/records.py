@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.process import ProcessId
 from qwen_tui.services.state import ENDED, ServerState, check_step
+from qwen_tui_profiles.text import as_record, from_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["Ending", "RunRecord"]
 
@@ -29,6 +32,41 @@ class Ending:
     remedy: str | None = None
     cause: Mapping[str, Any] | None = None
     """The log reader's ``fatal`` object, when the log names a cause."""
+    message_parts: Mapping[str, Any] | None = None
+    """Template and fields of ``message``, for readers of another language."""
+    remedy_parts: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        at: float,
+        exit_code: int | None,
+        how: str,
+        message: Text,
+        remedy: Text | None = None,
+        cause: Mapping[str, Any] | None = None,
+    ) -> Ending:
+        """Return an ending that can be told in every language."""
+        return cls(
+            at=at,
+            exit_code=exit_code,
+            how=how,
+            message=str(message),
+            remedy=None if remedy is None else str(remedy),
+            cause=cause,
+            message_parts=as_record(message),
+            remedy_parts=None if remedy is None else as_record(remedy),
+        )
+
+    @property
+    def told(self) -> Text:
+        """The message, to be shown with ``tr``."""
+        return from_record(self.message_parts, self.message)
+
+    @property
+    def advice(self) -> Text | None:
+        """The remedy, to be shown with ``tr``."""
+        return None if self.remedy is None else from_record(self.remedy_parts, self.remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,10 +314,15 @@ def _parse(path: Path) -> RunRecord | None:
             pid, created = values["launcher"]
             values["launcher"] = (int(pid), float(created))
         if values.get("ending") is not None:
-            values["ending"] = Ending(**cast("dict[str, Any]", values["ending"]))
+            values["ending"] = _ending(cast("dict[str, Any]", values["ending"]))
         return RunRecord(**values)
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _ending(raw: dict[str, Any]) -> Ending:
+    known = {f.name for f in fields(Ending)}
+    return Ending(**{name: value for name, value in raw.items() if name in known})
 
 
 def _try_lock(handle: int) -> bool:

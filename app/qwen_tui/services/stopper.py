@@ -100,12 +100,12 @@ async def stop_run(
     free = await port_comes_free(record.host, record.port)
     freed = await _memory_comes_back(record, memory, began, on_change)
     text = _words(ended, free, freed, record, fatal)
-    ending = Ending(
+    ending = Ending.of(
         at=clock(),
         exit_code=code,
         how="died" if failure is not None else how.value,
-        message=str(failure or text),
-        remedy=None if fatal is None or fatal.remedy is None else str(fatal.remedy),
+        message=failure or text,
+        remedy=None if fatal is None else fatal.remedy,
         cause=None if fatal is None else fatal.as_json(),
     )
     if was_open:

@@ -337,7 +337,7 @@ class Swap:
                 before=self._before,
                 target=self._target.name,
                 outcome=outcome.value,
-                message=str(text),
+                message=text,
                 seconds=time.monotonic() - self._began,
                 down_s=self._down_s,
                 predicted_s=None if predicted is None else predicted.median_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.snapshots import ServerState
+from qwen_tui.services.words import STATE_HEADS
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui_profiles.profile import EngineMode
 from qwen_tui_profiles.text import Text, t, tr
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MODES", "PHASES", "engine_words", "profile_engine", "state_mark", "state_style"]
 
-STATES: dict[ServerState, tuple[Text, str]] = {
-    ServerState.STOPPED: (t("STOPPED"), "$foreground-muted"),
-    ServerState.STARTING: (t("STARTING"), "$warning"),
-    ServerState.RUNNING: (t("RUNNING"), "$success"),
-    ServerState.STOPPING: (t("STOPPING"), "$warning"),
-    ServerState.EXITED: (t("EXITED"), "$warning"),
-    ServerState.FATAL: (t("FATAL"), "$error"),
-    ServerState.UNREACHABLE: (t("UNREACHABLE"), "$error"),
+STYLES: dict[ServerState, str] = {
+    ServerState.STOPPED: "$foreground-muted",
+    ServerState.STARTING: "$warning",
+    ServerState.RUNNING: "$success",
+    ServerState.STOPPING: "$warning",
+    ServerState.EXITED: "$warning",
+    ServerState.FATAL: "$error",
+    ServerState.UNREACHABLE: "$error",
 }
 
 # In boot order, as qwen_tui_diagnostics.enginelog.PHASES (which costs too much to import before
@@ -55,12 +56,12 @@ def state_mark(state: ServerState) -> str:
     glyph: str = getattr(
         glyphs(), "fail" if state is ServerState.FATAL else state.value, glyphs().unreachable
     )
-    return f"{glyph} {tr(STATES[state][0])}"
+    return f"{glyph} {tr(STATE_HEADS[state])}"
 
 
 def state_style(state: ServerState) -> str:
     """Return the colour of a server state."""
-    return STATES[state][1]
+    return STYLES[state]
 
 
 def engine_words(view: View) -> str:

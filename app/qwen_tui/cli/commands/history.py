@@ -6,8 +6,10 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.cli.server_text import print_json
+from qwen_tui.services.words import boot_state, phase_words, swap_outcome
 from qwen_tui_profiles.errors import InputError, UsageError
 from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.wrapping import columns, padded
 
 if TYPE_CHECKING:
     import argparse
@@ -67,12 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list_swaps(history: History, args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     swaps = history.swaps(limit=args.limit)
     _require_usable(history)
     if args.json:
-        print_json({"schema": SCHEMA, "swaps": [asdict(s) for s in swaps]})
+        print_json({"schema": SCHEMA, "swaps": [s.as_json() for s in swaps]})
         return 0
     for swap in swaps:
         print(tr(_swap_line(swap)))
@@ -95,10 +95,11 @@ def _show(boots: list[BootRow], *, as_json: bool) -> int:
         return _compare(*boots)
     boot = boots[0]
     print(tr(_boot_line(boot)))
-    for span in boot.phases:
-        print(
-            tr(t("  {phase:<14} {seconds} s", phase=span.get("phase"), seconds=_s(span["seconds"])))
-        )
+    words = [tr(phase_words(str(span.get("phase")))) for span in boot.phases]
+    width = max((columns(word) for word in words), default=0)
+    for word, span in zip(words, boot.phases, strict=True):
+        seconds = _s(span.get("seconds"))
+        print(tr(t("  {phase} {seconds} s", phase=padded(word, width), seconds=seconds)))
     for clamp in boot.clamps:
         print(
             tr(
@@ -124,7 +125,7 @@ def _show(boots: list[BootRow], *, as_json: bool) -> int:
             )
         )
     if boot.message is not None:
-        print(f"  {boot.message}")
+        print(f"  {tr(boot.message)}")
     return 0
 
 
@@ -191,7 +192,8 @@ def _require_usable(history: History) -> None:
 
 
 def _boot_line(boot: BootRow) -> Text:
-    how = boot.state if boot.cause is None else f"{boot.state} ({boot.cause})"
+    state = boot_state(boot.state)
+    how = state if boot.cause is None else t("{state} ({cause})", state=state, cause=boot.cause)
     return t(
         "{number:>6}  {when}  {profile:<22} {engine:<14} ready {ready} s  KV {kv}  {how}",
         number=boot.run.split("-")[0].lstrip("0") or "0",
@@ -211,7 +213,7 @@ def _swap_line(swap: SwapRow) -> Text:
         when=_when(swap.started),
         before=swap.before or "—",
         target=swap.target,
-        outcome=swap.outcome,
+        outcome=swap_outcome(swap.outcome),
         seconds=_s(swap.seconds),
         down=_s(swap.down_s),
         predicted=_s(swap.predicted_s),

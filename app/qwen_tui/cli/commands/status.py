@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui.cli.server_text import asked_got_lines, positive_seconds, print_json, say
 from qwen_tui.services.state import ENDED, ServerState
+from qwen_tui.services.words import STATE_HEADS, phase_words
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _lines(status: Status) -> Iterator[Text | str]:
     server = status.server
     yield t(
         "{state}   {profile}   {engine}   {url}",
-        state=server.state.value.upper(),
+        state=STATE_HEADS[server.state],
         profile=server.profile or "—",
         engine=" ".join(filter(None, (server.engine, server.engine_version))) or "—",
         url=server.url or "—",
@@ -79,7 +80,7 @@ def _lines(status: Status) -> Iterator[Text | str]:
             "pid {pid}, up {seconds:,.0f} s, phase {phase}, first token generated: {ready}",
             pid=server.pid,
             seconds=max(time.time() - server.started, 0),
-            phase=server.phase or "—",
+            phase=phase_words(server.phase) if server.phase is not None else "—",
             ready=t("yes") if server.ready else t("no"),
         )
     document = status.as_json()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual import on, work
 from textual.content import Content
 
+from qwen_tui.services.words import boot_state, swap_outcome
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, spark, wrapped
 from qwen_tui.ui.commands import Command, bindings
@@ -180,7 +181,7 @@ def swap_row(swap: SwapRow, width: int) -> Content:
         (f" {marks.arrow} ", "$foreground-muted"),
         (swap.target, "bold"),
         "  ",
-        swap.outcome,
+        tr(swap_outcome(swap.outcome)),
         ("  " + down, "$foreground-muted"),
     )
     return fit(line, width)
@@ -215,10 +216,12 @@ def boot_detail(boot: BootRow, boots: Iterable[BootRow], width: int) -> list[Con
     version = f" {boot.engine_version}" if boot.engine_version else ""
     out = [
         Content.assemble((boot.profile, "bold"), f"  {boot.engine}{version}"),
-        Content.styled(f"{boot.run}  {when(boot.started)}  {boot.state}", "$foreground-muted"),
+        Content.styled(
+            f"{boot.run}  {when(boot.started)}  {tr(boot_state(boot.state))}", "$foreground-muted"
+        ),
     ]
     if boot.message:
-        out += wrapped((boot.message, "bold"), width, most=4)
+        out += wrapped((tr(boot.message), "bold"), width, most=4)
     out += _pool_lines(boot, width)
     out += [_clamp_line(clamp) for clamp in boot.clamps]
     out += trend(boots, boot.profile, width)
@@ -270,8 +273,10 @@ def swap_detail(swap: SwapRow, width: int) -> list[Content]:
         Content.assemble(
             (swap.before or glyphs().unknown, "bold"), f" {glyphs().arrow} ", (swap.target, "bold")
         ),
-        Content.styled(f"{when(swap.started)}  {swap.outcome}", "$foreground-muted"),
-        *wrapped((swap.message, ""), width, most=4),
+        Content.styled(
+            f"{when(swap.started)}  {tr(swap_outcome(swap.outcome))}", "$foreground-muted"
+        ),
+        *wrapped((tr(swap.message), ""), width, most=4),
     ]
     lost = None if swap.lost is None else f"{swap.lost}"
     for label, value in (
