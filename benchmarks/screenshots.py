@@ -21,6 +21,7 @@ from qwen_tui.services.probe import probe
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui.app import ConsoleApp
 from qwen_tui.ui.screens.doctor import DoctorScreen
+from qwen_tui.ui.screens.picker import PickProbe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,13 @@ async def scene(folder: Path, size: tuple[int, int], *, whole: bool) -> None:
             traffic = asyncio.create_task(load(url, LOAD_S))
             await pilot.pause(LOAD_S / 2)
             await pilot.press("p")
+            await until(pilot, lambda: isinstance(app.screen, PickProbe))
+            await pilot.press("enter")
             await until(pilot, lambda: app.view.probe is not None and app.view.busy is None)
+            await pilot.pause(0.3)
+            if whole:
+                keep(pilot, "probe")
+            await pilot.press("escape")
             await pilot.pause(LOAD_S / 4)
             keep(pilot, "home-live")
             if whole:

@@ -13,7 +13,6 @@ from qwen_tui.services.snapshots import (
     GpuSnapshot,
     LatencySummary,
     LiveSnapshot,
-    ProbeResult,
     ServerSnapshot,
     ServerState,
 )
@@ -25,11 +24,12 @@ from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, Mod
 from qwen_tui_profiles.text import t
 from support.fake_desks import FakeFiles, FakeHistory, FakePlans
 from support.fake_models import FakeModels
+from support.fake_probes import FakeProbes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
     from qwen_tui.services.model_desk import ModelDesk
 
 NOW = 1_764_421_327.0
@@ -102,7 +102,7 @@ CLAMPS = (
         "--max-running-requests",
         4,
         2,
-        "mamba state cache",
+        t("mamba state cache"),
         t("The state pool has 8 slots and each request holds 4 of them."),
         t("For 4 requests: --max-mamba-cache-size 17, at the price of 21,500 KV tokens."),
         Evidence(41, "max_running_requests is reduced to 2 by the mamba state cache"),
@@ -111,7 +111,7 @@ CLAMPS = (
         "--context-length",
         159_776,
         134_010,
-        "KV pool",
+        t("KV pool"),
         t("One request may use what the pool holds, 134,010 tokens."),
         t("Tell your client this figure, or lower --max-mamba-cache-size."),
         None,
@@ -224,16 +224,6 @@ def live(step: int = 0) -> LiveSnapshot:
     )
 
 
-PROBED = ProbeResult(
-    ttft_ms=412.0,
-    ttfo_ms=2310.0,
-    tokens=128,
-    decode_tok_s=148.2,
-    cached_tokens=0,
-    prompt_tokens=36,
-    accept_length=3.39,
-)
-
 CHECKS = (
     CheckResult(
         "driver.min",
@@ -307,6 +297,8 @@ class FakeConsole:
         self.files: ProfileDesk = self.fake_files
         self.fake_models = FakeModels()
         self.models: ModelDesk = self.fake_models
+        self.fake_probes = FakeProbes(self.calls)
+        self.probes: ProbeDesk = self.fake_probes
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]
@@ -377,10 +369,6 @@ class FakeConsole:
         for step in range(self.lives):
             yield live(step)
         await asyncio.Event().wait()
-
-    async def probe(self, url: str) -> ProbeResult:
-        self.calls.append(f"probe {url}")
-        return PROBED
 
     async def log(self, path: Path) -> AsyncIterator[LogChunk]:
         while True:

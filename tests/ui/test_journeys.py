@@ -12,6 +12,8 @@ from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui.screens.cards import ConfirmCard, ErrorCard, LeaveCard
 from qwen_tui.ui.screens.details import ClampCard, HelpCard
 from qwen_tui.ui.screens.doctor import DoctorScreen
+from qwen_tui.ui.screens.picker import PickProbe
+from qwen_tui.ui.screens.probe import ProbeCard
 from qwen_tui.ui.screens.swap import SwapCard
 from qwen_tui.ui.widgets.log import LogPanel
 from qwen_tui_profiles.errors import LaunchError
@@ -214,11 +216,15 @@ async def test_probe_shows_both_first_tokens() -> None:
     fake = FakeConsole(running())
     async with opened(fake) as pilot:
         await pilot.press("p")
-        await settled(pilot, lambda: view_of(pilot).probe is not None)
+        await settled(pilot, lambda: isinstance(pilot.app.screen, PickProbe))
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, ProbeCard))
+        await pilot.press("escape")
+        await settled(pilot, lambda: pilot.app.screen.id == "home")
         text = shown(pilot)
     assert "TTFT 412 ms" in text
     assert "TTFO 2.31 s" in text
-    assert fake.calls == ["probe http://127.0.0.1:30000"]
+    assert fake.calls == ["probe prose http://127.0.0.1:30000"]
 
 
 async def test_the_doctor_lists_checks_and_explains_the_one_under_the_cursor() -> None:

@@ -19,6 +19,7 @@ from qwen_tui.ui.screens.download import DownloadScreen
 from qwen_tui.ui.screens.editor import EditProfile
 from qwen_tui.ui.screens.guide import STEPS, GuideCard
 from qwen_tui.ui.screens.logs import LogsScreen
+from qwen_tui.ui.screens.picker import PickProbe
 from qwen_tui.ui.screens.tensors import TensorsCard
 from qwen_tui.ui.widgets.knobs import KnobColumn
 from qwen_tui.ui.widgets.log import LogView
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-    from qwen_tui.services.snapshots import ProbeResult
     from qwen_tui.ui.app import ConsoleApp
 
 
@@ -510,13 +510,11 @@ async def test_an_error_of_our_own_becomes_a_file_and_a_sentence(
 ) -> None:
     monkeypatch.setenv("QWEN_TUI_HOME", str(tmp_path))
     fake = FakeConsole(running())
-
-    async def broken(url: str) -> ProbeResult:
-        raise RuntimeError("api_key='verysecret' was in the way")
-
-    monkeypatch.setattr(fake, "probe", broken)
+    fake.fake_probes.error = RuntimeError("api_key='verysecret' was in the way")
     async with opened(fake, (120, 40)) as pilot:
         await pilot.press("p")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, PickProbe))
+        await pilot.press("enter")
         await settled(pilot, lambda: isinstance(pilot.app.screen, ErrorCard))
         assert "An error of qwen-tui itself: RuntimeError." in shown(pilot)
         (path,) = (tmp_path / "state" / "crashes").iterdir()

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
     from qwen_tui.services.model_desk import ModelDesk
     from qwen_tui.services.settings import Settings
-    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ServerSnapshot
     from qwen_tui_diagnostics.result import CheckResult
     from qwen_tui_profiles.errors import ProfileError
     from qwen_tui_profiles.findings import Finding
@@ -93,6 +93,7 @@ class ConsoleServices(Protocol):
     plans: PlanDesk
     files: ProfileDesk
     models: ModelDesk
+    probes: ProbeDesk
 
     async def settings(self) -> Settings:
         """Read the user's settings."""
@@ -157,10 +158,6 @@ class ConsoleServices(Protocol):
 
     def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         """Poll the serving engine, every ``interval_s`` seconds while it works, else less."""
-        ...
-
-    async def probe(self, url: str) -> ProbeResult:
-        """Send one streaming request and time it."""
         ...
 
     def log(self, path: Path) -> AsyncIterator[LogChunk]:

@@ -20,6 +20,7 @@ from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
 from qwen_tui.services.doctor_desk import RealDoctor
 from qwen_tui.services.model_desk import ModelDesk, RealModels
 from qwen_tui.services.paths import Paths, write_private
+from qwen_tui.services.probe_desk import RealProbes
 from qwen_tui.services.state import ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
 from qwen_tui_profiles.text import t
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
     from qwen_tui.services.live import MetricPoller
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import (
@@ -70,6 +71,7 @@ class RealConsole:
         self.plans: PlanDesk = RealPlans(paths)
         self.files: ProfileDesk = RealProfiles(paths)
         self.models: ModelDesk = RealModels(paths)
+        self.probes: ProbeDesk = RealProbes(paths, self._api_key, self._note_probe)
         self._doctor = RealDoctor(paths)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
@@ -211,14 +213,13 @@ class RealConsole:
         async for snapshot in poller.stream():
             yield snapshot
 
-    async def probe(self, url: str) -> ProbeResult:
-        """Send one streaming request."""
-        module = await _module("qwen_tui.services.probe")
-        supervisor = await self._server()
-        result: ProbeResult = await module.probe(url, api_key=supervisor.api_key())
+    async def _api_key(self) -> str | None:
+        return (await self._server()).api_key()
+
+    def _note_probe(self, result: ProbeResult) -> None:
+        """Tell the poller of a request of our own."""
         if self._poller is not None:
             self._poller.note_probe(result)
-        return result
 
     async def log(self, path: Path) -> AsyncIterator[LogChunk]:
         """Follow the engine's log."""

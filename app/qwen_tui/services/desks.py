@@ -13,13 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from qwen_tui.services.history import BootRow, Durations, SwapRow
+    from qwen_tui.services.probe.compare import Comparison as GatewayComparison
+    from qwen_tui.services.snapshots import ProbeResult
     from qwen_tui_profiles.compare import Comparison
     from qwen_tui_profiles.findings import Finding
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.text import Text
 
-__all__ = ["HistoryDesk", "Past", "PlanDesk", "PlanQuestion", "ProfileDesk", "ProfileSheet"]
+__all__ = [
+    "HistoryDesk",
+    "Past",
+    "PlanDesk",
+    "PlanQuestion",
+    "ProbeDesk",
+    "ProbeKind",
+    "ProbeMenu",
+    "ProbeReport",
+    "ProfileDesk",
+    "ProfileSheet",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,4 +115,66 @@ class ProfileDesk(Protocol):
 
     async def new(self, name: str, base: str) -> None:
         """Make a profile of the user's own that extends another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeKind:
+    """One kind of work that can be asked for."""
+
+    name: str
+    title: Text
+    note: Text
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeMenu:
+    """What can be asked of one server."""
+
+    kinds: tuple[ProbeKind, ...]
+    """Without ``image`` where the server says that it takes no pictures."""
+    usable_context: int | None = None
+    """The longest request that it says it takes, in tokens; ``boundary`` tries it."""
+    gateway: str | None = None
+    """Address that every kind but ``boundary`` is sent through as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What came of one probe."""
+
+    url: str
+    result: ProbeResult
+    gateway: str | None = None
+    comparison: GatewayComparison | None = None
+    """Both ways, where a gateway is configured."""
+
+
+class ProbeDesk(Protocol):
+    """Requests of our own, timed."""
+
+    def kinds(self) -> tuple[ProbeKind, ...]:
+        """Return every kind of probe; nobody is asked."""
+        ...
+
+    async def menu(self, url: str) -> ProbeMenu:
+        """Ask the server what can be asked of it; what it does not tell is left open."""
+        ...
+
+    async def send(self, url: str, kind: str) -> ProbeReport:
+        """Send one request, and with a gateway configured one more pair to compare.
+
+        Raises:
+            UsageError: an address or the kind is not usable.
+            ConfigError: the gateway's key is not where the settings say.
+        """
+        ...
+
+    async def curl(self, url: str, kind: str) -> str:
+        """Return the request as a shell command; the key stays in its variable.
+
+        Raises:
+            FetchError: the server does not answer.
+            UsageError: ``kind`` is not one request.
+        """
         ...

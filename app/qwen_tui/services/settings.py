@@ -11,6 +11,12 @@
     marks = "ascii"             # or unicode
     [console.keys]              # command id = keys, as the console's help shows them
     "server.start" = "f5"
+    [gateway]                   # in front of the engine; probes show what it costs
+    url = "http://127.0.0.1:4000"
+    model = "qwen"              # what it calls the model, where that differs
+    key-env = "LITELLM_KEY"     # variable that holds its key
+    [fleet]                     # servers that the console watches side by side
+    urls = ["http://10.0.0.2:30000"]
 
 Unknown keys are left alone: a newer version of the product may have written them. Writing keeps the
 user's comments and order.
@@ -43,6 +49,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "theme": ("console", "theme"),
     "marks": ("console", "marks"),
     "guide": ("console", "guide"),
+    "gateway": ("gateway", "url"),
+    "gateway_model": ("gateway", "model"),
+    "gateway_key_env": ("gateway", "key-env"),
 }
 """Field of :class:`Settings` → key path in the file."""
 
@@ -61,6 +70,14 @@ class Settings:
     """``ascii`` or ``unicode``; what the console draws boxes and bars with."""
     guide: str | None = None
     """``done`` once the first steps were shown."""
+    gateway: str | None = None
+    """Address of a gateway in front of the engine, which probes are sent through as well."""
+    gateway_model: str | None = None
+    """The model's name there."""
+    gateway_key_env: str | None = None
+    """Name of the variable that holds its key; the key itself is never written down."""
+    fleet: tuple[str, ...] = ()
+    """Addresses of servers to watch side by side."""
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Keys of the console that the user moved: command id → keys, separated by commas."""
     problem: ConfigError | None = None
@@ -100,7 +117,18 @@ def load_settings(paths: Paths) -> Settings:
                 t("{key} must be a text that is not empty.", key=".".join(key)),
                 t("Correct or remove this line."),
             )
-    return Settings(**values, keys=_keys(document.data), problem=problem_found)
+    return Settings(
+        **values, fleet=_fleet(document.data), keys=_keys(document.data), problem=problem_found
+    )
+
+
+def _fleet(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the addresses of the fleet; whatever is no text is left out."""
+    table = data.get("fleet")
+    urls = table.get("urls") if isinstance(table, dict) else None
+    if not isinstance(urls, list):
+        return ()
+    return tuple(dict.fromkeys(url for url in urls if isinstance(url, str) and url))
 
 
 def _keys(data: Mapping[str, Any]) -> Mapping[str, str]:

@@ -139,13 +139,6 @@ class Actions(App[None]):
         # Its own group: it must not cancel the launch that it ends; that one reports by itself.
         self.do("stop", self._steps(self.services.stop()))
 
-    def action_probe(self) -> None:
-        """Send one request and time it."""
-        url = self.view.server.url
-        if url is not None:
-            self.begin(t("Probing {url}", url=url))
-            self.do("probe", self._probe(url))
-
     async def action_go(self, place: str) -> None:
         """Go to a place."""
         await self.switch_mode(place)
@@ -229,14 +222,6 @@ class Actions(App[None]):
         try:
             await self.services.remember(last_profile=profile.name)
             await self.services.start(profile, force)
-        except QwenTuiError as error:
-            self.post_message(messages.Failed(error))
-        finally:
-            self.post_message(messages.Finished())
-
-    async def _probe(self, url: str) -> None:
-        try:
-            self.post_message(messages.Probed(await self.services.probe(url)))
         except QwenTuiError as error:
             self.post_message(messages.Failed(error))
         finally:

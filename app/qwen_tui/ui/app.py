@@ -24,6 +24,7 @@ from qwen_tui.ui.feeds import Feeds
 from qwen_tui.ui.looks import Looks
 from qwen_tui.ui.palette import ConsoleProvider
 from qwen_tui.ui.places import PLACES
+from qwen_tui.ui.probing import Probing
 from qwen_tui.ui.screens.cards import ErrorCard
 from qwen_tui.ui.screens.place import Kit
 from qwen_tui.ui.state import LogBuffer, View
@@ -41,7 +42,7 @@ WIDTHS = [(0, "-narrow"), (110, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (36, "-tall")]
 
 
-class ConsoleApp(Actions, Downloads, Looks, Facts, Feeds, App[None]):
+class ConsoleApp(Actions, Probing, Downloads, Looks, Facts, Feeds, App[None]):
     """The console over one :class:`~qwen_tui.services.console.ConsoleServices`."""
 
     TITLE = "qwen-tui"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qwen_tui.services.console import ConsoleServices
+    from qwen_tui.services.desks import ProbeReport
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import LiveSnapshot, ServerSnapshot
     from qwen_tui.ui.state import LogBuffer
@@ -34,6 +35,7 @@ class Facts(App[None]):
     follow_server: Callable[[ServerSnapshot], None]
     action_guide: Callable[[], None]
     depart: Callable[[], None]
+    show_probe: Callable[[ProbeReport], None]
     _guide_offered: bool = False
     _settings: Settings | None = None
     _held: LiveSnapshot | None = None
@@ -140,7 +142,8 @@ class Facts(App[None]):
 
     @on(messages.Probed)
     def _probed(self, event: messages.Probed) -> None:
-        self.change(probe=event.result, probe_at=self.clock(), busy=None)
+        self.change(probe=event.report.result, probe_at=self.clock(), busy=None)
+        self.show_probe(event.report)
 
     @on(messages.Progressed)
     def _progressed(self, event: messages.Progressed) -> None:

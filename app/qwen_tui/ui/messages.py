@@ -9,8 +9,9 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
+    from qwen_tui.services.desks import ProbeReport
     from qwen_tui.services.settings import Settings
-    from qwen_tui.services.snapshots import LiveSnapshot, ProbeResult, ServerSnapshot
+    from qwen_tui.services.snapshots import LiveSnapshot, ServerSnapshot
     from qwen_tui_profiles.errors import QwenTuiError
 
 __all__ = [
@@ -87,7 +88,7 @@ class ControlChanged(Message):
 class Probed(Message):
     """A probe came back."""
 
-    result: ProbeResult
+    report: ProbeReport
 
 
 @dataclass

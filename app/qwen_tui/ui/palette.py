@@ -1,4 +1,4 @@
-"""What the command palette finds: every command that can act now, profiles and themes."""
+"""What the command palette finds: what can be done now, kinds of probe, profiles and themes."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ class ConsoleProvider(Provider):
         for name in THEME_NAMES:
             title = tr(t("Theme: {name}", name=name))
             yield title, partial(app.choose_theme, name), tr(t("Use these colours."))
+        if app.check_action("probe", ()):
+            for kind in app.services.probes.kinds():
+                title = tr(t("Probe: {kind}", kind=kind.title))
+                yield title, partial(app.action_probe_kind, kind.name), tr(kind.note)
         if app.check_action("pick", ()):
             for profile in app.view.profiles.profiles:
                 title = tr(t("Select {profile}", profile=profile.name))

@@ -30,6 +30,8 @@ class Kind:
     title: Text
     messages: Callable[[], list[dict[str, Any]]]
     max_tokens: int
+    note: Text
+    """What it asks and what the answer tells, in one line."""
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Further fields of the request."""
     accept: frozenset[str] = frozenset()
@@ -125,22 +127,45 @@ _NO_THINKING: Final = MappingProxyType(
 )
 
 _ROWS: Final = (
-    Kind("prose", t("free prose"), _prose, 384),
-    Kind("code", t("code"), _code, 512, MappingProxyType({"temperature": 0})),
+    Kind(
+        "prose",
+        t("free prose"),
+        _prose,
+        384,
+        t("An explanation in plain words: drafts are accepted least often here."),
+    ),
+    Kind(
+        "code",
+        t("code"),
+        _code,
+        512,
+        t("A Python function: drafts are accepted more often than in prose."),
+        MappingProxyType({"temperature": 0}),
+    ),
     Kind(
         "tool",
         t("tool call"),
         _tool,
         512,
+        t("A function is offered, and the answer has to call it."),
         MappingProxyType({"temperature": 0, "tools": [_WEATHER_TOOL], "tool_choice": "auto"}),
         wants_tool="get_weather",
     ),
-    Kind("long", t("long prompt"), _long, 64, _NO_THINKING, timeout_s=300),
+    Kind(
+        "long",
+        t("long prompt"),
+        _long,
+        64,
+        t("8 to 9 thousand tokens that no cache knows: what a prefill costs."),
+        _NO_THINKING,
+        timeout_s=300,
+    ),
     Kind(
         "image",
         t("picture"),
         _image,
         256,
+        t("A picture of two colours, and the answer has to name one."),
         _NO_THINKING,
         accept=frozenset({"red"}),
         wants_vision=True,

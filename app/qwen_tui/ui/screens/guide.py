@@ -79,7 +79,7 @@ STEPS: tuple[Step, ...] = (
         "probe",
         t("Send one request"),
         t("Timed here, as your clients will feel it."),
-        "probe",
+        "probe_kind('prose')",
         lambda view: view.probe is not None,
     ),
 )

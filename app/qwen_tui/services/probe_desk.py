@@ -1,0 +1,154 @@
+"""The probe as the console asks it: every kind, directly and through the configured gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from qwen_tui.services.desks import ProbeKind, ProbeMenu, ProbeReport
+from qwen_tui_profiles.errors import ConfigError, QwenTuiError
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.probe.compare import Route
+    from qwen_tui.services.settings import Settings
+    from qwen_tui.services.snapshots import ProbeResult
+
+__all__ = ["RealProbes", "probe_kinds"]
+
+ASK_S = 3.0
+"""How long the server may take to say what it takes, before the menu opens without."""
+
+
+class RealProbes:
+    """See :class:`~qwen_tui.services.desks.ProbeDesk`."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        api_key: Callable[[], Awaitable[str | None]],
+        note: Callable[[ProbeResult], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            paths: Where the settings are.
+            api_key: Returns the engine's key.
+            note: Is told every result, so that alarms can compare it with earlier ones.
+        """
+        self._paths = paths
+        self._api_key = api_key
+        self._note = note
+
+    def kinds(self) -> tuple[ProbeKind, ...]:
+        """Return the table's rows, and the boundary."""
+        return probe_kinds()
+
+    async def menu(self, url: str) -> ProbeMenu:
+        """Ask for vision and usable context at once."""
+        await _load("qwen_tui.services.probe.probing")
+        key = await self._api_key()
+        settings = await asyncio.to_thread(self._settings)
+        vision, usable = await asyncio.gather(_vision(url, key), _usable(url, key))
+        kinds = tuple(k for k in self.kinds() if k.name != "image" or vision is not False)
+        return ProbeMenu(kinds, usable, settings.gateway)
+
+    async def send(self, url: str, kind: str) -> ProbeReport:
+        """Send it, and with a gateway compare."""
+        probing = await _load("qwen_tui.services.probe.probing")
+        key = await self._api_key()
+        settings = await asyncio.to_thread(self._settings)
+        if settings.gateway is None or kind == probing.BOUNDARY:
+            result: ProbeResult = await probing.probe(url, kind=kind, api_key=key)
+            self._note(result)
+            return ProbeReport(url, result)
+        comparing = await _load("qwen_tui.services.probe.compare")
+        direct = comparing.Route(url, key)
+        comparison = await comparing.compare(direct, _gateway(settings), kind=kind, runs=1)
+        # Where the gateway is not there, no direct result was kept.
+        results = comparison.direct or (await probing.probe(url, kind=kind, api_key=key),)
+        self._note(results[-1])
+        return ProbeReport(url, results[-1], settings.gateway, comparison)
+
+    async def curl(self, url: str, kind: str) -> str:
+        """Ask which model serves, and write the command."""
+        from qwen_tui.services.attach import API_KEY_VARIABLE
+        from qwen_tui.services.live.http1 import Target
+        from qwen_tui.services.probe.probing import curl_command
+        from qwen_tui.services.probe.served import find_served
+
+        key = await self._api_key()
+        served = await find_served(Target.parse(url), api_key=key)
+        variable = None if key is None else API_KEY_VARIABLE
+        return curl_command(url, kind, served.model, key_variable=variable, sglang=served.sglang)
+
+    def _settings(self) -> Settings:
+        from qwen_tui.services.settings import load_settings
+
+        return load_settings(self._paths)
+
+
+def probe_kinds() -> tuple[ProbeKind, ...]:
+    """Return every kind of probe, the boundary last."""
+    from qwen_tui.services.probe.boundary import MARGIN_TOKENS
+    from qwen_tui.services.probe.kinds import KINDS
+    from qwen_tui.services.probe.probing import BOUNDARY
+
+    boundary = ProbeKind(
+        BOUNDARY,
+        t("boundary"),
+        t("The usable context less {margin} must fit, one more must not.",
+          margin=MARGIN_TOKENS),
+    )  # fmt: skip
+    return (*(ProbeKind(k.name, k.title, k.note) for k in KINDS.values()), boundary)
+
+
+def _gateway(settings: Settings) -> Route:
+    """Return the way through the gateway, which gets no key but its own."""
+    from qwen_tui.services.probe.compare import Route
+
+    assert settings.gateway is not None
+    key = None
+    if settings.gateway_key_env is not None:
+        key = os.environ.get(settings.gateway_key_env)
+        if not key:
+            raise ConfigError(
+                t("The environment variable {name} is not set.", name=settings.gateway_key_env),
+                t("Set it to the gateway's key, or take key-env out of [gateway] in config.toml."),
+            )
+    return Route(settings.gateway, key, settings.gateway_model)
+
+
+async def _vision(url: str, key: str | None) -> bool | None:
+    from qwen_tui.services.live.http1 import Target
+    from qwen_tui.services.probe.served import has_vision
+
+    try:
+        return await asyncio.wait_for(has_vision(Target.parse(url), api_key=key), ASK_S)
+    except (QwenTuiError, TimeoutError):
+        return None
+
+
+async def _usable(url: str, key: str | None) -> int | None:
+    from qwen_tui.services.live.http1 import Target
+    from qwen_tui.services.probe.served import find_served, usable_context
+
+    async def ask() -> int | None:
+        target = Target.parse(url)
+        served = await find_served(target, api_key=key)
+        return await usable_context(target, served, api_key=key)
+
+    try:
+        return await asyncio.wait_for(ask(), ASK_S)
+    except (QwenTuiError, TimeoutError):
+        return None
+
+
+async def _load(name: str) -> Any:
+    """Import off the loop."""
+    return await asyncio.to_thread(importlib.import_module, name)
