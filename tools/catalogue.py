@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import fcntl
 import io
 import json
+import os
 import re
 import string
 import sys
@@ -262,7 +265,7 @@ def _ids(path: Path) -> set[str]:
 def extract() -> None:
     """Write the templates of the sources."""
     LOCALE.mkdir(exist_ok=True)
-    TEMPLATE.write_bytes(po_bytes(build(sources(), None, {})))
+    _write(TEMPLATE, po_bytes(build(sources(), None, {})))
 
 
 def update(added: Mapping[str, str] | None = None) -> None:
@@ -272,7 +275,7 @@ def update(added: Mapping[str, str] | None = None) -> None:
         said = translations(language) | dict(added or {})
         path = po_path(language)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(po_bytes(build(messages, language, said)))
+        _write(path, po_bytes(build(messages, language, said)))
 
 
 def merge(paths: Sequence[Path]) -> int:
@@ -294,18 +297,37 @@ def merge(paths: Sequence[Path]) -> int:
 
 def missing() -> dict[str, str]:
     """Return the templates that some language lacks, without a translation."""
-    return {
-        template: ""
-        for language in LANGUAGES
-        for template in sources()
-        if template not in translations(language)
-    }
+    messages = sources()
+    lacking: dict[str, str] = {}
+    for language in LANGUAGES:
+        said = translations(language)
+        lacking |= {template: "" for template in messages if template not in said}
+    return lacking
 
 
 def compile_all() -> None:
     """Write the ``.mo`` of every language."""
     for language in LANGUAGES:
-        mo_path(language).write_bytes(mo_bytes(language))
+        _write(mo_path(language), mo_bytes(language))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file at once: a reader never meets half of it."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_bytes(data)
+    half.replace(path)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Let one run at a time change the files: each reads, adds and writes all of them."""
+    LOCALE.mkdir(exist_ok=True)
+    handle = os.open(LOCALE, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -316,6 +338,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("files", nargs="*", type=Path, help="JSON files, for merge")
     args = parser.parse_args(argv)
+    with _alone():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.command == "extract":
         extract()
     elif args.command == "update":
