@@ -49,7 +49,7 @@ class Clamp:
     """The engine's long flag (``--max-running-requests``); its own word where there is none."""
     asked: Value
     got: Value
-    by: str
+    by: Text
     """Who changed it: ``mamba state cache``, ``KV pool``, ``speculative decoding``, …"""
     why: Text
     remedy: Text | None
@@ -61,7 +61,7 @@ class Clamp:
             "arg": self.arg,
             "asked": self.asked,
             "got": self.got,
-            "by": self.by,
+            "by": str(self.by),
             "why": str(self.why),
             "remedy": None if self.remedy is None else str(self.remedy),
             "evidence": None if self.evidence is None else self.evidence.as_json(),

@@ -28,7 +28,7 @@ CLAMP = Clamp(
     "--max-running-requests",
     4,
     2,
-    "mamba state cache",
+    t("mamba state cache"),
     t("8 slots, 4 a request"),
     t("to get 4: 17 slots, -21,500 tokens"),
     None,

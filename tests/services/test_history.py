@@ -36,7 +36,7 @@ RECORD = RunRecord(
     prediction={"kv_tokens": 134_203},
     phases=({"phase": "load_weights", "started": 1.0, "seconds": 40.0},),
 )
-CLAMP = Clamp("--max-running-requests", 4, 2, "mamba", t("8 slots"), None, None)
+CLAMP = Clamp("--max-running-requests", 4, 2, t("mamba"), t("8 slots"), None, None)
 REPORT = LogReport("sglang", "0.5.23", True, "ready", {"kv_tokens": 134_016}, (CLAMP,))
 
 

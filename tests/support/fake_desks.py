@@ -122,7 +122,7 @@ FROZEN_PLAN = Plan(
             "--max-running-requests",
             4,
             2,
-            "mamba state slots",
+            t("mamba state slots"),
             t("8 state slots, 4 a request."),
             t("Set --max-mamba-cache-size 16."),
             None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.plan.result import LIMITS
 from qwen_tui_profiles.text import Text, t, tr
 from qwen_tui_profiles.wrapping import padded
 
@@ -126,9 +127,10 @@ def _headline(plan: Plan) -> Iterator[str]:
     yield _row(t("KV pool"), _interval(plan.kv_tokens))
     asked = _DASH if plan.requests_asked is None else f"{plan.requests_asked:,}"
     got = _DASH if plan.requests is None else f"{plan.requests:,}"
-    limit = "" if plan.limited_by is None else f", {plan.limited_by}"
     change = got if asked == got else f"{asked} → {got}"
-    yield _row(t("Requests at once"), f"{change}{limit}")
+    if plan.limited_by is not None:
+        change = tr(t("{change}, {limit}", change=change, limit=LIMITS[plan.limited_by]))
+    yield _row(t("Requests at once"), change)
     usable = _DASH if plan.context_usable is None else f"{plan.context_usable:,}"
     declared = _DASH if plan.context_declared is None else f"{plan.context_declared:,}"
     yield _row(

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.report import BudgetPart
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.enginelog.boot import Boot
@@ -45,7 +46,11 @@ def _sglang(boot: Boot) -> tuple[BudgetPart, ...]:
         known = [boot.facts[n] for n in names if n in boot.facts]
         values = [f.value for f in known if isinstance(f.value, int | float)]
         if values and any(values):
-            parts.append(BudgetPart(part, round(sum(values), 3), f"line {known[0].line.number}"))
+            parts.append(
+                BudgetPart(
+                    part, round(sum(values), 3), t("line {number}", number=known[0].line.number)
+                )
+            )
 
     add("free_before_load", "free_before_load_gib")
     add("weights", "mem_usage_gb")
@@ -55,11 +60,19 @@ def _sglang(boot: Boot) -> tuple[BudgetPart, ...]:
     add("kv_pool", "kv_gb")
     add("draft_kv", "draft_kv_gb")
     if boot.graphs_gib is not None and boot.graph_line is not None:
-        parts.append(BudgetPart("graphs", boot.graphs_gib, f"line {boot.graph_line.number}"))
+        parts.append(
+            BudgetPart("graphs", boot.graphs_gib, t("line {number}", number=boot.graph_line.number))
+        )
     late = late_freed(boot)
     if late is not None:
         gib, before, after = late
-        parts.append(BudgetPart("late_freed", gib, f"lines {before.number}, {after.number}"))
+        parts.append(
+            BudgetPart(
+                "late_freed",
+                gib,
+                t("lines {first}, {last}", first=before.number, last=after.number),
+            )
+        )
     free = _free(boot)
     if free is None:
         return tuple(parts) if len(parts) > 1 else ()
@@ -69,8 +82,8 @@ def _sglang(boot: Boot) -> tuple[BudgetPart, ...]:
         back = late[0] if late is not None else 0.0
         other = round(parts[0].gib - taken + back - gib, 2)
         if abs(other) >= 0.01:
-            parts.append(BudgetPart("other", other, "what the printed figures leave open"))
-    parts.append(BudgetPart("free", gib, f"line {line.number}"))
+            parts.append(BudgetPart("other", other, t("what the printed figures leave open")))
+    parts.append(BudgetPart("free", gib, t("line {number}", number=line.number)))
     return tuple(parts) if len(parts) > 1 else ()
 
 
@@ -102,7 +115,7 @@ def _vllm(boot: Boot) -> tuple[BudgetPart, ...]:
     line = boot.memory_line
     if line is None:
         parts = [
-            BudgetPart(part, float(fact.value), f"line {fact.line.number}")
+            BudgetPart(part, float(fact.value), t("line {number}", number=fact.line.number))
             for part, name in (
                 ("weights", "mem_usage_gb"),
                 ("kv_pool", "available_kv_gib"),
@@ -111,7 +124,7 @@ def _vllm(boot: Boot) -> tuple[BudgetPart, ...]:
             if (fact := boot.facts.get(name)) is not None and isinstance(fact.value, int | float)
         ]
         return tuple(parts) if len(parts) > 1 else ()
-    basis = f"line {line.number}"
+    basis = t("line {number}", number=line.number)
     out: list[BudgetPart] = []
     total = boot.facts.get("total_gib")
     if total is not None and isinstance(total.value, int | float):

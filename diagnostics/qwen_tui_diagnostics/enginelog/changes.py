@@ -45,7 +45,7 @@ class Change:
     """Where the text does not state it."""
     got: Value
     """Where the text does not state it."""
-    by: str
+    by: Text
     why: Text
     remedy: Text | None
     kind: ChangeKind
@@ -96,7 +96,7 @@ def change(
     needle: str,
     pattern: str | None,
     arg: str,
-    by: str,
+    by: Text,
     why: Text,
     *,
     asked: Value = None,

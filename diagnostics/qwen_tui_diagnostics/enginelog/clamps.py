@@ -72,7 +72,7 @@ class Changes:
         arg: str,
         asked: Value,
         got: Value,
-        by: str,
+        by: Text,
         why: Text,
         remedy: Text | None,
         line: LogLine | None,
@@ -164,7 +164,7 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
             )  # fmt: skip
         elif known and got_fact is not None:
             out.add(
-                "--max-running-requests", None, got, "engine default",
+                "--max-running-requests", None, got, t("engine default"),
                 t("None was asked; the engine derives it from its pools."), None, got_fact.line,
                 clamp=False,
             )  # fmt: skip
@@ -184,11 +184,11 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
     out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
 
 
-def _silent_cause(boot: Boot, got: int) -> tuple[str, Text, Text | None]:
+def _silent_cause(boot: Boot, got: int) -> tuple[Text, Text, Text | None]:
     slots = boot.facts.get("mamba_slots")
     if slots is not None and isinstance(slots.value, int):
         return (
-            "mamba state cache",
+            t("mamba state cache"),
             t("The cache has {slots} state slots; this version does not say that they set the "
               "limit, but each request needs several.", slots=slots.value),
             MAMBA_REMEDY,
@@ -196,11 +196,11 @@ def _silent_cause(boot: Boot, got: int) -> tuple[str, Text, Text | None]:
     tokens = boot.facts.get("kv_tokens")
     if tokens is not None and isinstance(tokens.value, int) and got == tokens.value // 2:
         return (
-            "KV pool",
+            t("KV pool"),
             t("Requests are limited to half the tokens of the KV pool."),
             t("Enlarge the KV pool."),
         )
-    return "engine", t("The engine lowered it without saying why."), None
+    return t("engine"), t("The engine lowered it without saying why."), None
 
 
 # --- SGLang: context and pool ---------------------------------------------------------------
@@ -234,7 +234,7 @@ def _context(boot: Boot, out: Changes) -> None:
         asked = source.get("context_length")
     line = said.line if said is not None else (tokens.line if tokens is not None else None)
     out.add(
-        "--context-length", asked, usable, "KV pool",
+        "--context-length", asked, usable, t("KV pool"),
         t("The declared context is {declared} tokens and the KV pool holds {pool}: a longer "
           "request is refused.", declared=f"{declared:,}",
           pool=f"{tokens.value:,}" if tokens is not None else "—"),
@@ -264,7 +264,7 @@ def _pool(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> None:
         )  # fmt: skip
     else:
         out.add(
-            "--max-total-tokens", asked, got, "page size" if rounded else "KV pool",
+            "--max-total-tokens", asked, got, t("page size") if rounded else t("KV pool"),
             t("The pool is rounded down to whole pages.")
             if rounded
             else t("The memory left for the pool holds fewer tokens."),
@@ -365,7 +365,7 @@ def _resolved(boot: Boot, out: Changes, requested: dict[str, Value]) -> None:
         refined = isinstance(asked, str) and isinstance(got, str) and got.startswith(asked)
         chosen = refined or asked in _OPEN or (asked, got) in _RENAMED
         out.add(
-            "--" + name.replace("_", "-"), asked, got, "argument resolution",
+            "--" + name.replace("_", "-"), asked, got, t("argument resolution"),
             t("The engine chose the value.") if chosen
             else t("The engine changed it while it resolved its arguments."),
             None, line, clamp=not chosen,

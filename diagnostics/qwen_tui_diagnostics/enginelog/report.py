@@ -77,12 +77,12 @@ class BudgetPart:
     gib: float
     """GiB: the amount of a level (``free_before_load``, ``total``, ``share``, ``free``), or what a
     part takes; ``late_freed`` comes back, ``other`` is what the printed figures leave open."""
-    basis: str
+    basis: Text
     """``line 12``, or ``lines 12, 15`` for a difference."""
 
     def as_json(self) -> dict[str, object]:
         """Return ``{part, gib, basis}``."""
-        return {"part": self.part, "gib": self.gib, "basis": self.basis}
+        return {"part": self.part, "gib": self.gib, "basis": str(self.basis)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

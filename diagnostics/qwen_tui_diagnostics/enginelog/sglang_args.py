@@ -9,7 +9,7 @@ __all__ = ["SGLANG_ARGUMENT_CHANGES"]
 
 E = "sglang"
 _DEFAULT, _CHOSEN = ChangeKind.DEFAULT, ChangeKind.CHOSEN
-_SPEC = "speculative decoding"
+_SPEC = t("speculative decoding")
 _DRAFT_TOKENS = t("With one branch per step the drafted tokens are the steps plus one.")
 _NO_MIXED = t("Mixed chunked prefill does not work with this speculation.")
 _PAGE = t("The attention backend works only with some page sizes.")
@@ -98,7 +98,7 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         "Disabling overlap schedule since mamba no_buffer",
         None,
         "--disable-overlap-schedule",
-        "mamba no_buffer strategy",
+        t("mamba no_buffer strategy"),
         t("The no_buffer state strategy does not work with the overlap scheduler."),
         asked=False,
         got=True,
@@ -114,7 +114,7 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         r".*requires page_size=1 in the current Mamba scheduling mode \(no_buffer\), but got "
         r"(?P<asked>\d+)",
         "--page-size",
-        "mamba no_buffer strategy",
+        t("mamba no_buffer strategy"),
         t("The no_buffer state strategy needs pages of one token."),
         got=1,
         since="0.5.11",
@@ -127,7 +127,7 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         ", changing page_size from ",
         r".*, changing page_size from (?P<asked>\d+|None) to (?P<got>\d+)",
         "--page-size",
-        "attention backend",
+        t("attention backend"),
         _PAGE,
         kind=_DEFAULT,
         since="0.5.2",
@@ -139,7 +139,7 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         "Setting page size to ",
         r"Setting page size to (?P<got>\d+) for",
         "--page-size",
-        "sparse attention",
+        t("sparse attention"),
         t("Compressed sparse attention addresses pages of 64 tokens."),
         kind=_DEFAULT,
         since="0.5.20",
@@ -150,7 +150,7 @@ SGLANG_ARGUMENT_CHANGES: tuple[Change, ...] = (
         "setting --mamba-ssm-dtype float32",
         r".*setting --mamba-ssm-dtype float32",
         "--mamba-ssm-dtype",
-        "ReplaySSM",
+        t("ReplaySSM"),
         t("ReplaySSM keeps the state in float32."),
         got="float32",
         kind=_DEFAULT,

@@ -9,7 +9,7 @@ __all__ = ["MAMBA_REMEDY", "SGLANG_POOL_CHANGES"]
 
 E = "sglang"
 _DEFAULT, _CHOSEN = ChangeKind.DEFAULT, ChangeKind.CHOSEN
-_SPEC = "speculative decoding"
+_SPEC = t("speculative decoding")
 
 MAMBA_REMEDY = t(
     "Raise --max-mamba-cache-size (slots per request × requests, plus one) or "
@@ -24,7 +24,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         r"max_running_requests is capped to (?P<got>\d+) by the mamba state cache "
         r"\(max_mamba_cache_size=(?P<slots>\d+), (?P<per>\d+) state slots per request\)",
         "--max-running-requests",
-        "mamba state cache",
+        t("mamba state cache"),
         t("Each running request needs several recurrent-state slots, and the cache has too few."),
         remedy=MAMBA_REMEDY,
         since="0.5.17",
@@ -35,7 +35,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "max_running_requests was reduced from the requested ",
         r"max_running_requests was reduced from the requested (?P<asked>\d+) to (?P<got>\d+)",
         "--max-running-requests",
-        "KV pool or mamba state cache",
+        t("KV pool or mamba state cache"),
         t(
             "The pools that were allocated serve fewer requests at once (this version names the "
             "KV cache also when the state cache is the cause)."
@@ -49,7 +49,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "Post-capture KV sizing: max_running_requests ",
         r"Post-capture KV sizing: max_running_requests (?P<asked>\d+) -> (?P<got>\d+)",
         "--max-running-requests",
-        "KV pool",
+        t("KV pool"),
         t("The KV pool as sized after graph capture serves fewer requests."),
         since="0.5.16",
     ),
@@ -60,7 +60,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         r"Max concurrent requests \(per dp worker\) from the finalized token capacity: "
         r"max_num_reqs=(?P<got>\d+)",
         "--max-running-requests",
-        "KV pool or mamba state cache",
+        t("KV pool or mamba state cache"),
         t("The limit that follows from the pools."),
         kind=_CHOSEN,
         since="0.5.13",
@@ -72,7 +72,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "is larger than the profiled value",
         r"max_total_tokens=(?P<asked>\d+) is larger than the profiled value (?P<got>\d+)",
         "--max-total-tokens",
-        "KV pool",
+        t("KV pool"),
         t("The flag only lowers the pool: more tokens than the memory holds are ignored."),
         remedy=t(
             "Free memory for the pool: a larger --mem-fraction-static, fewer state slots, "
@@ -85,7 +85,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "fewer than --context-length ",
         r"KV pool holds (?P<pool>\d+) tokens, fewer than --context-length (?P<asked>\d+)",
         "--context-length",
-        "KV pool",
+        t("KV pool"),
         t("One request cannot be longer than the KV pool."),
         since="0.5.23",
     ),
@@ -105,7 +105,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "Hybrid GDN model detected, disable radix cache",
         None,
         "--disable-radix-cache",
-        "hybrid model",
+        t("hybrid model"),
         t("This version has no prefix cache for hybrid models."),
         asked=False,
         got=True,
@@ -119,7 +119,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "Radix cache is disabled for multimodal models",
         None,
         "--disable-radix-cache",
-        "Transformers fallback",
+        t("Transformers fallback"),
         t("The Transformers backend has no prefix cache for multimodal models."),
         asked=False,
         got=True,
@@ -132,7 +132,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         "Chunked prefill is disabled for multimodal models",
         None,
         "--chunked-prefill-size",
-        "Transformers fallback",
+        t("Transformers fallback"),
         t("The Transformers backend cannot split multimodal prompts."),
         got=-1,
         kind=_DEFAULT,
@@ -146,7 +146,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         r"context_length \((?P<derived>\d+)\)\. This may lead to incorrect model outputs or CUDA "
         r"errors\.(?!.*To allow overriding)",
         "context_len_derived",
-        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+        t("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
         t("The declared context is longer than the model's own; answers may be wrong there."),
         kind=_CHOSEN,
     ),
@@ -157,7 +157,7 @@ SGLANG_POOL_CHANGES: tuple[Change, ...] = (
         r"Mamba radix extra-buffer is enabled with chunked_prefill_size=(?P<asked>\d+) smaller "
         r"than mamba_cache_chunk_size=(?P<need>\d+)",
         "mamba prefix checkpoints",
-        "chunked prefill size",
+        t("chunked prefill size"),
         t("Chunks are shorter than a checkpoint, so prefixes of hybrid models are not cached."),
         got="skipped",
         kind=_CHOSEN,

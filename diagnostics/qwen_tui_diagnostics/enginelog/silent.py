@@ -45,18 +45,18 @@ def silent_sglang(boot: Boot, out: Changes, requested: Mapping[str, Value] | Non
             continue
         if isinstance(want, int) and want > 0 and fact is not None and fact.value != want:
             out.add(
-                flag, want, fact.value, "engine", _SILENT, None,
+                flag, want, fact.value, t("engine"), _SILENT, None,
                 fact.line, clamp=True,
             )  # fmt: skip
     dtype, fact = asked.get("kv_cache_dtype"), boot.facts.get("kv_dtype")
     expected = _KV_TYPES.get(dtype) if isinstance(dtype, str) else None
     if fact is not None and expected is not None and fact.value != expected:
         out.add(
-            "--kv-cache-dtype", dtype, fact.value, "engine", _SILENT, None, fact.line, clamp=True
+            "--kv-cache-dtype", dtype, fact.value, t("engine"), _SILENT, None, fact.line, clamp=True
         )
     elif dtype == "auto" and fact is not None and str(fact.value).startswith("torch.float8"):
         out.add(
-            "--kv-cache-dtype", dtype, fact.value, "checkpoint",
+            "--kv-cache-dtype", dtype, fact.value, t("checkpoint"),
             t("The checkpoint declares an 8-bit KV cache."), None, fact.line, clamp=False,
         )  # fmt: skip
     _tree_cache(boot, out, asked)
@@ -70,12 +70,19 @@ def _tree_cache(boot: Boot, out: Changes, asked: Mapping[str, Value]) -> None:
         "hierarchical=False" in line.message or "hicache_attached=False" in line.message
     ):
         out.add(
-            "--enable-hierarchical-cache", True, False, "prefix cache", _SILENT, None, line,
+            "--enable-hierarchical-cache", True, False, t("prefix cache"), _SILENT, None, line,
             clamp=True,
         )  # fmt: skip
     if "impl=Chunk" in line.message and boot.args.get("disable_radix_cache") is False:
         out.add(
-            "--disable-radix-cache", False, True, "prefix cache", _SILENT, None, line, clamp=False
+            "--disable-radix-cache",
+            False,
+            True,
+            t("prefix cache"),
+            _SILENT,
+            None,
+            line,
+            clamp=False,
         )
 
 
@@ -101,14 +108,14 @@ def silent_vllm(boot: Boot, out: Changes, requested: Mapping[str, Value] | None)
         if isinstance(want, int) and want <= 0:
             continue  # -1 asks for what fits
         out.add(
-            "--" + name.replace("_", "-"), want, got, "engine configuration", _SILENT, None, line,
-            clamp=True,
+            "--" + name.replace("_", "-"), want, got, t("engine configuration"), _SILENT, None,
+            line, clamp=True,
         )  # fmt: skip
     if (
         requested.get("speculative_config") is not None
         and boot.args.get("speculative_config", "cut") is None
     ):
         out.add(
-            "--speculative-config", "set", None, "engine configuration", _SILENT, None, line,
+            "--speculative-config", "set", None, t("engine configuration"), _SILENT, None, line,
             clamp=True,
         )  # fmt: skip

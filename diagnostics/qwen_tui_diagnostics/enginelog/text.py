@@ -167,10 +167,12 @@ def _changes(title: str, entries: tuple[Clamp, ...]) -> Iterator[str]:
     yield title
     width = max(len(e.arg) for e in entries)
     for entry in entries:
-        line = "" if entry.evidence is None else tr(t("line {number}", number=entry.evidence.line))
+        who = entry.by
+        if entry.evidence is not None:
+            who = t("{who}, line {number}", who=entry.by, number=entry.evidence.line)
         yield (
             f"  {entry.arg:<{width}}  {_value(entry.asked)} → {_value(entry.got)}   "
-            f"({entry.by}{', ' if line else ''}{line})"
+            + tr(t("({what})", what=who))
         )
         yield from _sentence(entry.why, "      ")
         if entry.remedy is not None:
@@ -217,7 +219,7 @@ def _budget(report: LogReport) -> Iterator[str]:
         else:
             start, end = left - part.gib, left
             left = start
-        yield f"  {padded(label, 22)} {part.gib:>8.2f}  {_bar(start, end, scale)}  {part.basis}"
+        yield f"  {padded(label, 22)} {part.gib:>8.2f}  {_bar(start, end, scale)}  {tr(part.basis)}"
 
 
 def _bar(start: float, end: float, scale: float) -> str:

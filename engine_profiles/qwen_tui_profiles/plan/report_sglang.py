@@ -11,7 +11,7 @@ from qwen_tui_profiles.plan.budget import allocation, budget_lines, weight_lines
 from qwen_tui_profiles.plan.gdn import NEWEST_CHECKED
 from qwen_tui_profiles.plan.host import host_lines
 from qwen_tui_profiles.plan.refusals import refused
-from qwen_tui_profiles.plan.result import Interval, Plan, StatePlan
+from qwen_tui_profiles.plan.result import LIMITS, Interval, Plan, StatePlan
 from qwen_tui_profiles.plan.solve_sglang import budget_rule, solve
 from qwen_tui_profiles.plan.tokens import usable_context
 from qwen_tui_profiles.plan.weights import GIB
@@ -145,7 +145,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                     "--max-running-requests",
                     asked,
                     pools.requests,
-                    "mamba state cache",
+                    t("mamba state cache"),
                     t(
                         "{slots} state slots, {per_request} a request.",
                         slots=pools.slots or 0,
@@ -161,7 +161,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                     "--max-running-requests",
                     asked,
                     pools.requests,
-                    "KV pool",
+                    t("KV pool"),
                     t("The pool of {tokens} tokens admits no more.", tokens=f"{pools.tokens:,}"),
                     t("Raise --mem-fraction-static, or free memory."),
                     None,
@@ -174,7 +174,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                 "--max-total-tokens",
                 limit,
                 pools.profiled_tokens,
-                "KV pool",
+                t("KV pool"),
                 t("The flag only lowers the pool; there is no memory for more."),
                 t("Take the flag away."),
                 None,
@@ -187,7 +187,7 @@ def _pool_clamps(computed: Computed) -> tuple[Clamp, ...]:
                 "--context-length",
                 settings.context,
                 usable,
-                "KV pool",
+                t("KV pool"),
                 t(
                     "The pool holds {tokens} tokens; a longer request is refused.",
                     tokens=f"{pools.tokens:,}",
@@ -239,7 +239,7 @@ def _pool_adjustments(computed: Computed) -> tuple[Clamp, ...]:
                 "--max-mamba-cache-size",
                 None,
                 pools.slots,
-                "mamba state cache",
+                t("mamba state cache"),
                 t(
                     "Not given: solved from --mamba-full-memory-ratio {ratio}.",
                     ratio=f"{settings.ratio:g}",
@@ -254,7 +254,7 @@ def _pool_adjustments(computed: Computed) -> tuple[Clamp, ...]:
                 "--max-running-requests",
                 None,
                 pools.requests,
-                pools.limited_by or "KV pool",
+                LIMITS[pools.limited_by or "KV pool"],
                 t("Not given: what state slots and KV pool admit."),
                 None,
                 None,

@@ -83,7 +83,7 @@ def clamps_of(asked: VllmArguments, layout: BlockLayout) -> tuple[Clamp, ...]:
             "--block-size",
             asked.block_size,
             layout.block_tokens,
-            "state page",
+            t("state page"),
             t("A block must hold one page of recurrent state."),
             t("Take the flag away; prefixes are cached in blocks of this size."),
             None,

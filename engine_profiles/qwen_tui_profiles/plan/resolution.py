@@ -62,12 +62,12 @@ class Notes:
         self.adjustments: list[Clamp] = []
 
     def clamp(
-        self, arg: str, asked: Value, got: Value, by: str, why: Text, remedy: Text | None
+        self, arg: str, asked: Value, got: Value, by: Text, why: Text, remedy: Text | None
     ) -> None:
         """Note a value that the engine does not take as asked."""
         self.clamps.append(Clamp(arg, asked, got, by, why, remedy, None))
 
-    def adjust(self, arg: str, got: Value, by: str, why: Text) -> None:
+    def adjust(self, arg: str, got: Value, by: Text, why: Text) -> None:
         """Note a default that the engine chooses."""
         self.adjustments.append(Clamp(arg, None, got, by, why, None, None))
 
@@ -111,7 +111,7 @@ def draft_tokens_in_force(asked: SglangArguments, algorithm: str | None, notes: 
         notes.adjust(
             "--speculative-num-steps",
             steps,
-            "speculative decoding",
+            t("speculative decoding"),
             t("Not given: 3 steps, top-k 1, 4 draft tokens."),
         )
     if topk in {None, 1} and tokens != steps + 1:
@@ -120,7 +120,7 @@ def draft_tokens_in_force(asked: SglangArguments, algorithm: str | None, notes: 
                 "--speculative-num-draft-tokens",
                 tokens,
                 steps + 1,
-                "speculative decoding",
+                t("speculative decoding"),
                 t("With a top-k of 1 a step drafts one token, and the bonus token is counted."),
                 t("Write --speculative-num-draft-tokens {tokens}.", tokens=steps + 1),
             )
@@ -137,7 +137,7 @@ def requests_in_force(asked: SglangArguments, algorithm: str | None, notes: Note
     notes.adjust(
         "--max-running-requests",
         SPECULATIVE_REQUESTS,
-        "speculative decoding",
+        t("speculative decoding"),
         t("Not given: speculative decoding sets it to 48."),
     )
     return SPECULATIVE_REQUESTS
@@ -154,15 +154,15 @@ def page_in_force(
 ) -> int:
     """Return the page size in tokens."""
     wanted = asked.page_size or 1
-    got, by, why = wanted, "", None
+    got, by, why = wanted, t("engine"), None
     if facts.sparse_indexer:
-        got, by = 64, "sparse attention"
+        got, by = 64, t("sparse attention")
         why = t("The compressed index addresses pages of 64 tokens.")
     elif asked.attention_backend == "trtllm_mha" and wanted not in {16, 32, 64, 128}:
-        got, by = 64, "attention backend"
+        got, by = 64, t("attention backend")
         why = t("The trtllm_mha backend works on pages of 16, 32 or 64 tokens.")
     elif asked.attention_backend == "fa4" and wanted != 128:
-        got, by = 128, "attention backend"
+        got, by = 128, t("attention backend")
         why = t("The fa4 backend works on pages of 128 tokens.")
     elif (
         facts.family is Family.HYBRID
@@ -171,7 +171,7 @@ def page_in_force(
         and wanted != 1
         and in_range(version, None, "0.5.13")
     ):
-        got, by = 1, "mamba radix cache"
+        got, by = 1, t("mamba radix cache")
         why = t("The no_buffer strategy works on pages of one token.")
     if got != wanted and why is not None:
         if asked.page_size is None:

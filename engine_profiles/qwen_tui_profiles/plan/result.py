@@ -5,13 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from qwen_tui_profiles.findings import Clamp, Finding
-    from qwen_tui_profiles.text import Text
+from qwen_tui_profiles.text import Text, t
 
-__all__ = ["SCHEMA", "Assumption", "BudgetLine", "Interval", "Knob", "Plan", "StatePlan", "Wanted"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qwen_tui_profiles.findings import Clamp, Finding
+
+__all__ = [
+    "LIMITS",
+    "SCHEMA",
+    "Assumption",
+    "BudgetLine",
+    "Interval",
+    "Knob",
+    "Plan",
+    "StatePlan",
+    "Wanted",
+]
 
 SCHEMA = "qwen-tui.plan/1"
+
+LIMITS: Mapping[str, Text] = {
+    "mamba state slots": t("mamba state slots"),
+    "KV pool": t("KV pool"),
+    "state blocks": t("state blocks"),
+}
+"""Words for people of what ``limited_by`` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +170,7 @@ class Plan:
     requests_asked: int | None
     requests: int | None
     limited_by: str | None
+    """A key of :data:`LIMITS`; None where the asked number is kept."""
     state: StatePlan | None
     weights_gib: float | None
     draft_gib: float | None

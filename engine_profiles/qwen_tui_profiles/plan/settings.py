@@ -142,19 +142,21 @@ def resolve(
     chunk = asked.chunked_prefill_size
     if chunk is None and automatic is not None:
         chunk = automatic.chunked_prefill_size
-        notes.adjust("--chunked-prefill-size", chunk, "GPU memory", chosen_for_card())
+        notes.adjust("--chunked-prefill-size", chunk, t("GPU memory"), chosen_for_card())
     fraction, fraction_high = asked.mem_fraction_static, asked.mem_fraction_static
     if fraction is None and gpu_mib is not None and automatic is not None and chunk is not None:
         fraction, fraction_high = fraction_in_force(
             asked, facts, version, gpu_mib, chunk, automatic, speculative is not None
         )
-        notes.adjust("--mem-fraction-static", round(fraction, 4), "GPU memory", chosen_for_card())
+        notes.adjust(
+            "--mem-fraction-static", round(fraction, 4), t("GPU memory"), chosen_for_card()
+        )
     if asked.enable_mixed_chunk and speculative is not None:
         notes.clamp(
             "--enable-mixed-chunk",
             True,
             False,
-            "speculative decoding",
+            t("speculative decoding"),
             t("Mixed chunks are switched off while drafts are verified."),
             t("Take the flag away; it has no effect here."),
         )

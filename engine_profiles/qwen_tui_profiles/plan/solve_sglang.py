@@ -121,7 +121,7 @@ class Pools:
     requests: int
     """Concurrent requests after every clamp."""
     limited_by: str | None
-    """``mamba state slots`` or ``KV pool``; None where the asked number is kept."""
+    """A key of ``plan.result.LIMITS``; None where the asked number is kept."""
     failure: Failure | None = None
 
 

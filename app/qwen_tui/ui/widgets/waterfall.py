@@ -78,7 +78,7 @@ def waterfall_lines(parts: Sequence[BudgetPart], width: int) -> list[Content]:
             _bar(start, part.gib, top, room, _style(part.part)),
         )
         if basis:
-            line = Content.assemble(line, fit((f"  {part.basis}", "$foreground-muted"), basis))
+            line = Content.assemble(line, fit(("  " + tr(part.basis), "$foreground-muted"), basis))
         out.append(line)
     return out
 
