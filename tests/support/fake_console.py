@@ -25,11 +25,12 @@ from qwen_tui_profiles.text import t
 from support.fake_desks import FakeFiles, FakeHistory, FakePlans
 from support.fake_models import FakeModels
 from support.fake_probes import FakeProbes
+from support.fake_repairs import FakeRepairs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
     from qwen_tui.services.model_desk import ModelDesk
 
 NOW = 1_764_421_327.0
@@ -299,6 +300,8 @@ class FakeConsole:
         self.models: ModelDesk = self.fake_models
         self.fake_probes = FakeProbes(self.calls)
         self.probes: ProbeDesk = self.fake_probes
+        self.fake_repairs = FakeRepairs(self.calls)
+        self.repairs: RepairDesk = self.fake_repairs
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
     from qwen_tui.services.model_desk import ModelDesk
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ServerSnapshot
@@ -94,6 +94,7 @@ class ConsoleServices(Protocol):
     files: ProfileDesk
     models: ModelDesk
     probes: ProbeDesk
+    repairs: RepairDesk
 
     async def settings(self) -> Settings:
         """Read the user's settings."""

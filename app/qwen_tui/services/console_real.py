@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk
+    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
     from qwen_tui.services.live import MetricPoller
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import (
@@ -48,8 +48,10 @@ __all__ = ["RealConsole"]
 
 _T = TypeVar("_T")
 
-LOOK_S = 1.0
+LOOK_S = 2.0
 """How often the run record and the boot log are looked at; the server's end is told at once."""
+SWAP_LOOK_S = 1.0
+"""The same while a swap of this console is at work."""
 LOG_S = 1.0
 """How often the log is looked at: each batch costs a layout and a paint of the log's panel."""
 LOCK_S = 1.0
@@ -73,6 +75,7 @@ class RealConsole:
         self.models: ModelDesk = RealModels(paths)
         self.probes: ProbeDesk = RealProbes(paths, self._api_key, self._note_probe)
         self._doctor = RealDoctor(paths)
+        self.repairs: RepairDesk = self._doctor
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
@@ -142,7 +145,7 @@ class RealConsole:
             if last is None or differs(last, now):
                 last = now
                 yield now
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(SWAP_LOOK_S)
 
     async def _boot(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
         """Follow a boot, whoever began it; only one process ends a failed one."""

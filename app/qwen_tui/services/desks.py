@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from qwen_tui.services.doctor_fixes import Repaired
     from qwen_tui.services.history import BootRow, Durations, SwapRow
     from qwen_tui.services.probe.compare import Comparison as GatewayComparison
     from qwen_tui.services.snapshots import ProbeResult
+    from qwen_tui_diagnostics.fixes import Fixes
     from qwen_tui_profiles.compare import Comparison
     from qwen_tui_profiles.findings import Finding
     from qwen_tui_profiles.plan.result import Plan
@@ -32,6 +34,7 @@ __all__ = [
     "ProbeReport",
     "ProfileDesk",
     "ProfileSheet",
+    "RepairDesk",
 ]
 
 
@@ -177,4 +180,20 @@ class ProbeDesk(Protocol):
             FetchError: the server does not answer.
             UsageError: ``kind`` is not one request.
         """
+        ...
+
+
+class RepairDesk(Protocol):
+    """What the doctor found and can repair itself, and what is for the user to run."""
+
+    def fixes(self) -> Fixes | None:
+        """Return what the last whole run of the checks leads to; ``None`` before the first."""
+        ...
+
+    async def repair(self, fixes: Fixes) -> Repaired:
+        """Create folders and write the copy of the profile."""
+        ...
+
+    async def delete(self, cache: str) -> Repaired:
+        """Delete one kernel cache of ``fixes``."""
         ...

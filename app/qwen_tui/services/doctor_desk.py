@@ -13,7 +13,9 @@ from qwen_tui import __version__
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from qwen_tui.services.doctor_fixes import Repaired
     from qwen_tui.services.paths import Paths
+    from qwen_tui_diagnostics.fixes import Fixes
     from qwen_tui_diagnostics.result import CheckResult, Report
     from qwen_tui_diagnostics.runner import Run
     from qwen_tui_profiles.profile import EngineProfile
@@ -50,6 +52,24 @@ class RealDoctor:
             yield result
         if not only:
             self._report = _report(run, results, started, time.perf_counter() - began)
+
+    def fixes(self) -> Fixes | None:
+        """Plan the repairs of the last whole run; ``None`` before the first."""
+        from qwen_tui_diagnostics.fixes import plan_fixes
+
+        return None if self._report is None else plan_fixes(self._report)
+
+    async def repair(self, fixes: Fixes) -> Repaired:
+        """Make what is reversible."""
+        from qwen_tui.services.doctor_fixes import repair
+
+        return await asyncio.to_thread(repair, fixes, self._paths)
+
+    async def delete(self, cache: str) -> Repaired:
+        """Delete one cache."""
+        from qwen_tui.services.doctor_fixes import delete_cache
+
+        return await asyncio.to_thread(delete_cache, cache)
 
     def report(self) -> str:
         """Return the last whole run as markdown, redacted; empty before the first."""

@@ -14,16 +14,11 @@ from qwen_tui_profiles.wrapping import columns, padded
 if TYPE_CHECKING:
     import argparse
 
+    from qwen_tui.services.boot_compare import BootLine
     from qwen_tui.services.history import BootRow, History, SwapRow
     from qwen_tui_profiles.text import Text
 
 SCHEMA = "qwen-tui.history/1"
-_PRINTS = {
-    "engine": t("engine"),
-    "model": t("model"),
-    "flags": t("flags"),
-    "machine": t("machine"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +81,8 @@ def _show(boots: list[BootRow], *, as_json: bool) -> int:
         document: dict[str, Any] = {"schema": SCHEMA, "boots": [b.as_json() for b in boots]}
         if len(boots) == 2:
             document["differences"] = [
-                {"what": what, "before": before, "after": after}
-                for what, before, after in _differences(*boots)
+                {"what": line.what, "before": line.before, "after": line.after}
+                for line in _differences(*boots)
             ]
         print_json(document)
         return 0
@@ -130,49 +125,30 @@ def _show(boots: list[BootRow], *, as_json: bool) -> int:
 
 
 def _compare(before: BootRow, after: BootRow) -> int:
+    from qwen_tui.services.boot_compare import conditions
+
     print(tr(_boot_line(before)))
     print(tr(_boot_line(after)))
-    same = [name for name in _PRINTS if before.prints.get(name) == after.prints.get(name)]
-    changed = [name for name in _PRINTS if name not in same]
+    same, changed = conditions(before, after)
     print(
         tr(
             t(
                 "same: {same}; different: {changed}",
-                same=", ".join(tr(_PRINTS[n]) for n in same) or "—",
-                changed=", ".join(tr(_PRINTS[n]) for n in changed) or "—",
+                same=", ".join(tr(name) for name in same) or "—",
+                changed=", ".join(tr(name) for name in changed) or "—",
             )
         )
     )
-    for what, old, new in _differences(before, after):
-        print(f"  {what}: {_n(old)} → {_n(new)}")
+    for line in _differences(before, after):
+        print(f"  {line.what}: {_n(line.before)} → {_n(line.after)}")
     return 0
 
 
-def _differences(before: BootRow, after: BootRow) -> list[tuple[str, Any, Any]]:
-    """Return what differs: flags, facts, seconds."""
-    found: list[tuple[str, Any, Any]] = []
-    old_flags, new_flags = _flags(before.asked), _flags(after.asked)
-    for name in (*old_flags, *(n for n in new_flags if n not in old_flags)):
-        if old_flags.get(name) != new_flags.get(name):
-            found.append((name, old_flags.get(name), new_flags.get(name)))
-    for name in (*before.facts, *(n for n in after.facts if n not in before.facts)):
-        if before.facts.get(name) != after.facts.get(name):
-            found.append((name, before.facts.get(name), after.facts.get(name)))
-    if before.ready_s != after.ready_s:
-        found.append(("ready_s", before.ready_s, after.ready_s))
-    return found
+def _differences(before: BootRow, after: BootRow) -> list[BootLine]:
+    """Return what differs: flags, facts, prediction, seconds."""
+    from qwen_tui.services.boot_compare import compare_boots
 
-
-def _flags(asked: tuple[str, ...]) -> dict[str, str]:
-    flags: dict[str, str] = {}
-    last = ""
-    for item in asked:
-        if item.startswith("--"):
-            last = item
-            flags[last] = ""
-        elif last:
-            flags[last] = f"{flags[last]} {item}".strip()
-    return flags
+    return [line for line in compare_boots(before, after) if line.differs]
 
 
 def _boot(history: History, name: str) -> BootRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual import on, work
 from textual.content import Content
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.widget import Widget
 
+    from qwen_tui.ui.app import ConsoleApp
+    from qwen_tui_diagnostics.fixes import Fixes
     from qwen_tui_profiles.text import Text
 
 __all__ = ["DoctorScreen", "check_lines", "check_row", "verdict_line"]
@@ -72,6 +74,15 @@ DOCTOR = (
         t("Copy the whole report as markdown, redacted, to paste into an issue."),
         rank=14,
     ),
+    Command(
+        "doctor.fix",
+        "F",
+        "fix",
+        t("Repair"),
+        t("Show what can be repaired here, change by change; nothing is done before you agree."),
+        lambda view: view.controls,
+        rank=10,
+    ),
     BACK,
 )
 
@@ -97,6 +108,8 @@ class DoctorScreen(Place):
         self._only_bad = False
         self._error: QwenTuiError | None = None
         self._judged: str | None = None
+        self._repairs: Fixes | None = None
+        """What the last whole run leads to; ``None`` = nothing."""
         self._touched = False
         """Whether the reader moved the cursor; until then it stays on the first row."""
 
@@ -123,11 +136,13 @@ class DoctorScreen(Place):
             return False
         if action == "copy" and not self._commands():
             return False
+        if action == "fix" and not self._repairs:
+            return False
         return super().check_action(action, parameters)
 
     def action_again(self) -> None:
         """Run every check."""
-        self._results = {}
+        self._results, self._repairs = {}, None
         self._touched = False
         self._judged = self._profile_name()
         self._run(())
@@ -161,6 +176,17 @@ class DoctorScreen(Place):
             self.app.copy_to_clipboard(text)
             self.notify(tr(t("The report is in the clipboard.")))
 
+    @work(group="fix", exclusive=True, exit_on_error=False)
+    async def action_fix(self) -> None:
+        """Offer the repairs; afterwards every check is run again."""
+        from qwen_tui.ui.screens.fixes import offer_fixes
+
+        app = cast("ConsoleApp", self.app)
+        if self._repairs is not None and await offer_fixes(
+            app, self.kit.services.repairs, self._repairs
+        ):
+            self.action_again()
+
     def _commands(self) -> tuple[str, ...]:
         if not self.is_mounted:
             return ()
@@ -189,6 +215,10 @@ class DoctorScreen(Place):
                 self._redraw()
         if self._error is None and not only:
             self.app.post_message(StepDone("doctor"))
+            fixes = self.kit.services.repairs.fixes()
+            if fixes is not None and (fixes.by_hand or not fixes.empty):
+                self._repairs = fixes
+            self.refresh_bindings()
 
     def _shown(self) -> list[CheckResult]:
         results = list(self._results.values())

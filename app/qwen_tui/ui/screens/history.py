@@ -38,6 +38,14 @@ HISTORY = (
         t("Show boots and swaps, boots alone, or swaps alone."),
         rank=11,
     ),
+    Command(
+        "history.compare",
+        "c",
+        "compare",
+        t("Compare"),
+        t("Mark the boot under the cursor; on a second boot, show both side by side."),
+        rank=12,
+    ),
     BACK,
 )
 KINDS = ("all", "boots", "swaps")
@@ -61,6 +69,8 @@ class HistoryScreen(Place):
         super().__init__(kit)
         self._past: Past | None = None
         self._kind = "all"
+        self._marked: str | None = None
+        """The run that waits for another one to be compared with."""
 
     def content(self) -> Iterable[Widget]:
         """Yield list and pane."""
@@ -79,6 +89,27 @@ class HistoryScreen(Place):
         self._kind = KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)]
         self._redraw()
 
+    def action_compare(self) -> None:
+        """Mark a boot, or compare it with the marked one; the older stands on the left."""
+        boot = self._boot(self.query_one(ListDetail).current or "")
+        marked = self._boot(f"boot {self._marked}")
+        if boot is None:
+            self.notify(tr(t("Only boots can be compared.")))
+        elif marked is None or marked is boot:
+            self._marked = None if marked is boot else boot.run
+            self._redraw()
+        else:
+            from qwen_tui.ui.screens.boot_compare import CompareCard
+
+            self._marked = None
+            self._redraw()
+            older, newer = sorted((marked, boot), key=lambda b: b.started)
+            self.app.push_screen(CompareCard(older, newer, self.size.width))
+
+    def _boot(self, row: str) -> BootRow | None:
+        boots = () if self._past is None else self._past.boots
+        return next((b for b in boots if f"boot {b.run}" == row), None)
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)
@@ -96,7 +127,7 @@ class HistoryScreen(Place):
         width = listing.row_width
         dated: list[tuple[float, ListRow]] = []
         if self._kind != "swaps":
-            dated += [(b.started, ListRow(f"boot {b.run}", boot_row(b, width))) for b in past.boots]
+            dated += [(b.started, self._boot_line(b, width)) for b in past.boots]
         if self._kind != "boots":
             dated += [
                 (s.started, ListRow(f"swap {n}", swap_row(s, width)))
@@ -106,11 +137,19 @@ class HistoryScreen(Place):
         listing.set_rows([row for _, row in dated])
         names = {"all": t("Boots and swaps"), "boots": t("Boots"), "swaps": t("Swaps")}
         listing.listing.border_title = Content(tr(names[self._kind]))
+        marked = self._boot(f"boot {self._marked}")
+        listing.listing.border_subtitle = _marked_words(marked)
         if past.problem is not None:
             listing.set_detail([Content.styled(tr(past.problem), "bold $warning")])
         elif not dated:
             text = tr(t("Nothing happened yet; launch a profile and it stands here."))
             listing.set_detail([Content.styled(text, "$foreground-muted")])
+
+    def _boot_line(self, boot: BootRow, width: int) -> ListRow:
+        line = boot_row(boot, width)
+        if boot.run == self._marked:
+            line = line.stylize("reverse")
+        return ListRow(f"boot {boot.run}", line)
 
     @on(ListDetail.Shown)
     def _show(self, event: ListDetail.Shown) -> None:
@@ -122,9 +161,18 @@ class HistoryScreen(Place):
         if kind == "swap":
             listing.set_detail(swap_detail(past.swaps[int(key)], listing.pane_width))
             return
-        boot = next((b for b in past.boots if b.run == key), None)
+        boot = self._boot(event.row)
         if boot is not None:
             listing.set_detail(boot_detail(boot, past.boots, listing.pane_width))
+
+
+def _marked_words(boot: BootRow | None) -> Content:
+    """Say which boot waits for another one."""
+    if boot is None:
+        return Content("")
+    text = t("c on another boot compares it with {when} {profile}", when=when(boot.started),
+             profile=boot.profile)  # fmt: skip
+    return Content.styled(tr(text), "bold $accent")
 
 
 def when(unix: float) -> str:
