@@ -100,12 +100,16 @@ def templates_of(source: str, path: Path) -> Iterator[str]:
 
 
 def preset_texts(source: str) -> Iterator[str]:
-    """Yield what a shipped profile says to people: its title, its notes, and those of values."""
+    """Yield what a shipped profile says to people: title, notes, figures, what was changed."""
     data = tomllib.loads(source)
     yield from (data["title"], *data.get("notes", ()))
     for origin in data.get("provenance", {}).values():
-        if "note" in origin:
-            yield origin["note"]
+        if isinstance(origin, dict):
+            yield from (origin[key] for key in ("figure", "note") if key in origin)
+    yield from (row["reason"] for row in data.get("ignore", ()) if "reason" in row)
+    yield from data.get("published", {}).get("differences", {}).values()
+    if "build" in data:
+        yield data["build"]
 
 
 def _add(found: Messages, template: str, path: Path) -> None:

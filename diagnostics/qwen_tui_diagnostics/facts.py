@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_diagnostics.result import REASONS, SkipReason
+from qwen_tui_profiles.text import Text, as_record, from_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,19 +30,28 @@ _BY_ERRNO = {
 }
 
 
+_NOTHING = Text("")
+
+
 @dataclass(frozen=True, slots=True)
 class Absence:
     """Why a fact is not there."""
 
     reason: SkipReason
-    detail: str = ""
-    """In English, for the report: an errno's text, a tool's name, a limit."""
+    detail: Text = _NOTHING
+    """For the report: an errno's text, a tool's name, a limit. Empty = the reason says it all."""
     whole: bool = False
     """Everything of its collector is absent, not this fact alone."""
 
-    def as_json(self) -> dict[str, str]:
-        """Return ``{reason, detail}``."""
-        return {"reason": self.reason.value, "detail": self.detail}
+    @property
+    def word(self) -> Text:
+        """The reason, in a word."""
+        return REASONS[self.reason]
+
+    def as_json(self) -> dict[str, object]:
+        """Return ``{reason, detail}`` in English, with the ``parts`` of a sentence with fields."""
+        plain: dict[str, object] = {"reason": self.reason.value, "detail": str(self.detail)}
+        return {**plain, "parts": as_record(self.detail)} if self.detail.fields else plain
 
 
 class MissingFact(Exception):  # noqa: N818 - a judge's "I do not know", not an error
@@ -77,12 +87,16 @@ class Gathered:
             place = place.setdefault(folder, {})
         place[leaf] = value
 
-    def lack(self, path: str, reason: SkipReason, detail: str = "") -> None:
-        """Say why a fact is absent."""
-        self.absent[path] = Absence(reason, detail)
+    def lack(self, path: str, reason: SkipReason, detail: Text | str = "") -> None:
+        """Say why a fact is absent; a plain string is foreign (an errno's text, a tool's word)."""
+        self.absent[path] = Absence(reason, Text(detail) if isinstance(detail, str) else detail)
 
     def put_or(
-        self, path: str, value: Any, reason: SkipReason = SkipReason.UNSUPPORTED, detail: str = ""
+        self,
+        path: str,
+        value: Any,
+        reason: SkipReason = SkipReason.UNSUPPORTED,
+        detail: Text | str = "",
     ) -> None:
         """Store the value; say why it is absent when it is ``None``."""
         if value is None:
@@ -101,7 +115,9 @@ class Gathered:
                 self.lack(path, reason, error.strerror or type(error).__name__)
         except (ValueError, LookupError, TypeError) as error:
             for path in paths:
-                self.lack(path, SkipReason.UNSUPPORTED, f"unreadable: {type(error).__name__}")
+                self.lack(
+                    path, SkipReason.UNSUPPORTED, t("unreadable: {kind}", kind=type(error).__name__)
+                )
 
 
 class Facts:
@@ -238,7 +254,7 @@ class Facts:
                 return absence if "." in full else replace(absence, whole=True)
             full = full.rpartition(".")[0]
         unheard = self._full(path).partition(".")[0] not in self._sources
-        return Absence(SkipReason.UNSUPPORTED, "not collected", whole=unheard)
+        return Absence(SkipReason.UNSUPPORTED, t("not collected"), whole=unheard)
 
     def _value(self, path: str) -> Any:
         if self._trace is not None:
@@ -261,7 +277,7 @@ class Facts:
     def _odd(self, path: str, value: Any) -> MissingFact:
         return MissingFact(
             self._full(path),
-            Absence(SkipReason.UNSUPPORTED, f"unexpected {type(value).__name__}"),
+            Absence(SkipReason.UNSUPPORTED, t("unexpected {kind}", kind=type(value).__name__)),
         )
 
 
@@ -276,5 +292,5 @@ def absences_from_json(document: Any) -> dict[str, Absence]:
             reason = SkipReason(str(entry.get("reason")))
         except ValueError:
             reason = SkipReason.UNSUPPORTED
-        found[path] = Absence(reason, str(entry.get("detail", "")))
+        found[path] = Absence(reason, from_record(entry.get("parts"), str(entry.get("detail", ""))))
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.checks import GROUPS
 from qwen_tui_diagnostics.privacy import private
 from qwen_tui_diagnostics.result import Report, SkipReason, Status
-from qwen_tui_profiles.text import Text, t, tr
+from qwen_tui_profiles.text import Text, joined, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def text_lines(report: Report, *, verbose: bool = False) -> Iterator[str]:
             if status is Status.SKIP:
                 yield from _skips(members)
             elif status is Status.OK and not verbose and members:
-                yield f"  OK    {', '.join(tr(r.title) for r in members)}"
+                yield f"  OK    {joined(r.title for r in members)}"
             else:
                 for result in members:
                     yield from _result_lines(result, verbose=verbose)
@@ -96,7 +96,7 @@ def _skips(members: Sequence[CheckResult]) -> Iterator[str]:
     for result in members:
         by_reason.setdefault(tr(result.observed), []).append(tr(result.title))
     for reason, titles in by_reason.items():
-        yield f"  SKIP  {', '.join(titles)}: {reason}"
+        yield f"  SKIP  {joined(titles)}: {reason}"
 
 
 def _result_lines(result: CheckResult, *, verbose: bool) -> Iterator[str]:

@@ -7,12 +7,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.text import Text, t
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qwen_tui_profiles.text import Text
-
-__all__ = ["CheckResult", "Remedy", "Report", "SkipReason", "Status", "Verdict"]
+__all__ = ["REASONS", "CheckResult", "Remedy", "Report", "SkipReason", "Status", "Verdict"]
 
 
 class Status(StrEnum):
@@ -33,6 +33,17 @@ class SkipReason(StrEnum):
     NO_TOOL = "no-tool"
     TIMEOUT = "timeout"
     DISABLED = "disabled"
+
+
+REASONS: Mapping[SkipReason, Text] = {
+    SkipReason.NOT_APPLICABLE: t("not-applicable"),
+    SkipReason.NOT_PERMITTED: t("not-permitted"),
+    SkipReason.UNSUPPORTED: t("unsupported"),
+    SkipReason.NO_TOOL: t("no-tool"),
+    SkipReason.TIMEOUT: t("timeout"),
+    SkipReason.DISABLED: t("disabled"),
+}
+"""The reasons for people; in English they are the words of the documents."""
 
 
 @dataclass(frozen=True, slots=True)

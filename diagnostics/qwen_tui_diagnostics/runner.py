@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_diagnostics.check import Check
     from qwen_tui_diagnostics.context import Context, Target
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["Run", "judge", "run_checks", "select"]
 
@@ -188,16 +189,17 @@ def judge(check: Check, facts: Facts, target: Target) -> CheckResult:
 
 
 def _unknown(check: Check, path: str, absence: Absence, *, required: bool) -> Verdict:
-    if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED} and absence.detail:
-        observed = t("{why}", why=absence.detail)
+    detail = absence.detail
+    if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED} and str(detail):
+        observed = detail
+    elif str(detail) in {"", absence.reason.value}:
+        observed = t("could not be read: {fact} ({reason})", fact=path, reason=absence.word)
     else:
         observed = t(
-            "could not be read: {fact} ({reason}{detail})",
+            "could not be read: {fact} ({reason}: {detail})",
             fact=path,
-            reason=absence.reason.value,
-            detail=f": {absence.detail}"
-            if absence.detail not in {"", absence.reason.value}
-            else "",
+            reason=absence.word,
+            detail=detail,
         )
     if absence.reason in {SkipReason.NOT_APPLICABLE, SkipReason.DISABLED}:
         return Verdict(Status.SKIP, observed, reason=absence.reason)
@@ -273,7 +275,7 @@ async def _serve_child(
         for name, collector in pending.items()
     }
 
-    def give_up(name: str, reason: SkipReason, detail: str) -> None:
+    def give_up(name: str, reason: SkipReason, detail: Text) -> None:
         del pending[name]
         run.fail(name, Absence(reason, detail), (time.monotonic() - began) * 1000)
         queue.put_nowait(name)
@@ -290,7 +292,9 @@ async def _serve_child(
         )  # fmt: skip
     except OSError as error:
         for name in list(pending):
-            give_up(name, SkipReason.UNSUPPORTED, f"no child process: {error.strerror}")
+            give_up(
+                name, SkipReason.UNSUPPORTED, t("no child process: {reason}", reason=error.strerror)
+            )
         return
     try:
         request = {
@@ -309,7 +313,7 @@ async def _serve_child(
                 line = await asyncio.wait_for(child.stdout.readline(), max(0, min(left.values())))
             except TimeoutError:
                 for name in [n for n in pending if began + limits[n] <= time.monotonic()]:
-                    give_up(name, SkipReason.TIMEOUT, f"no answer within {limits[name]:g} s")
+                    give_up(name, SkipReason.TIMEOUT, t("no answer within {s:g} s", s=limits[name]))
                 continue
             if not line:
                 break
@@ -319,7 +323,7 @@ async def _serve_child(
                 run.merge(answer)
                 queue.put_nowait(answer["name"])
         for name in list(pending):
-            give_up(name, SkipReason.UNSUPPORTED, "the child process ended without an answer")
+            give_up(name, SkipReason.UNSUPPORTED, t("the child process ended without an answer"))
     finally:
         await _end(child)
 

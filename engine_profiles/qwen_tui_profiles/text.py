@@ -19,13 +19,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "LOCALE_DIR",
     "Text",
     "as_record",
     "from_record",
+    "joined",
     "language",
     "set_language",
     "t",
@@ -73,6 +74,11 @@ def tr(text: Text | str) -> str:
         return ""  # gettext answers the header of the catalogue
     values = {k: tr(v) if isinstance(v, Text) else v for k, v in text.fields.items()}
     return _fill(_Language.current.gettext(text.template), values)
+
+
+def joined(words: Iterable[Text | str]) -> str:
+    """Return words in a row, translated, with the language's mark between them."""
+    return tr(t(", ")).join(tr(word) for word in words)
 
 
 def tr_shipped(text: str) -> str:

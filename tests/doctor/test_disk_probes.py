@@ -264,7 +264,7 @@ def test_tmpfs_is_the_page_cache_itself(tmp_path: Path) -> None:
         target = Target(model_path=str(point))
         bench.collect(Context(target=target, bench="quick"), found)
         assert "bench" not in found.values  # no figure of the memory is sold as the disk's
-        assert "page cache" in found.absent["bench"].detail
+        assert "page cache" in str(found.absent["bench"].detail)
 
 
 @pytest.mark.root

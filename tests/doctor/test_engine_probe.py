@@ -314,7 +314,7 @@ def test_a_probe_that_dies_or_hangs_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = probe(tmp_path, "echo 'ImportError: libcudart.so.13: cannot open' >&2; exit 1")
-    assert "libcudart.so.13" in found.absent["torch.version"].detail
+    assert "libcudart.so.13" in str(found.absent["torch.version"].detail)
     monkeypatch.setattr(torch_probe, "LIMIT_S", 0.2)
     (tmp_path / "b").mkdir()
     assert probe(tmp_path / "b", "exec sleep 30").values["torch"]["error"] == "timeout"
@@ -371,7 +371,7 @@ def test_an_engine_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
     found = Gathered()
     target = Target(engine="sglang", interpreter=str(interpreter), argv=("--x",))
     ask_engine.collect(Context(target=target, ask_engine=True, env=dict(os.environ)), found)
-    assert found.absent["asked"].detail == "ImportError: no torch"
+    assert str(found.absent["asked"].detail) == "ImportError: no torch"
 
 
 # --- the model's folder --------------------------------------------------------------------------

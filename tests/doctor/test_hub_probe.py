@@ -116,7 +116,7 @@ def test_a_complete_model_leaves_the_network_alone(served: Hub, tmp_path: Path) 
     (tmp_path / "m" / "model.safetensors").write_bytes(b"x")
     found = collect(served, tmp_path)
     assert served.seen == []
-    assert found.absent["hub.status"].detail == "the model is already there"
+    assert str(found.absent["hub.status"].detail) == "the model is already there"
 
 
 def test_a_redirect_to_a_host_that_does_not_answer(served: Hub, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from qwen_tui_diagnostics.checks import CHECKS
 from qwen_tui_diagnostics.facts import Absence
 from qwen_tui_diagnostics.result import SkipReason, Status
+from qwen_tui_profiles.text import Text
 from support.doctor_machines import (
     GIB,
     TARGET_27B,
@@ -65,7 +66,7 @@ def test_every_check_has_a_row_that_is_ok_and_one_that_is_not() -> None:
 def test_an_unreadable_required_fact_is_not_a_skip() -> None:
     facts = gpu(memory_free_bytes=None)
     absent = absent_facts() | {
-        "gpu.devices.0.memory_free_bytes": Absence(SkipReason.NOT_PERMITTED, "not-permitted")
+        "gpu.devices.0.memory_free_bytes": Absence(SkipReason.NOT_PERMITTED, Text("not-permitted"))
     }
     result = verdict("gpu.vram_free", facts, TARGET_27B, absent)
     assert result.status is WARN

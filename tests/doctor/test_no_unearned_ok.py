@@ -21,6 +21,7 @@ from qwen_tui_diagnostics.facts import Absence, Facts
 from qwen_tui_diagnostics.probes.collectors import COLLECTORS
 from qwen_tui_diagnostics.result import CheckResult, SkipReason, Status
 from qwen_tui_diagnostics.runner import judge
+from qwen_tui_profiles.text import Text
 from support.doctor_machines import (
     TARGET_27B,
     TARGET_FLASH,
@@ -218,7 +219,7 @@ def test_a_missing_fact_never_earns_ok(
         reason = list(SkipReason)[number % len(SkipReason)]
         if reason is SkipReason.NOT_APPLICABLE:
             reason = SkipReason.UNSUPPORTED
-        cut, gone = without(tree, path), absent | {path: Absence(reason, "removed")}
+        cut, gone = without(tree, path), absent | {path: Absence(reason, Text("removed"))}
         for check in CHECKS:
             before, trace = baseline[check.id]
             touched = any(read == path or read.startswith(path + ".") for read in trace)
@@ -236,7 +237,7 @@ def test_a_missing_fact_never_earns_ok(
 
 
 def test_nothing_is_ok_when_no_collector_answered() -> None:
-    absent = {c.name: Absence(SkipReason.TIMEOUT, "no answer within 5 s") for c in COLLECTORS}
+    absent = {c.name: Absence(SkipReason.TIMEOUT, Text("no answer within 5 s")) for c in COLLECTORS}
     for target in (TARGET_27B, TARGET_FLASH, replace(TARGET_27B, profile=None)):
         for check in CHECKS:
             result = judge(check, Facts({}, absent), target)

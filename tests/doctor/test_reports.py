@@ -299,7 +299,7 @@ def test_an_attempt_turns_errors_into_reasons() -> None:
     with found.attempt("d"):
         int("x")
     assert found.absent["a.b"].reason.value == "not-permitted"
-    assert found.absent["a.c"].detail == "Permission denied"
+    assert str(found.absent["a.c"].detail) == "Permission denied"
     assert found.absent["d"].reason.value == "unsupported"
     found.put("n", None)
     assert "n" not in found.values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import t, tr, tr_shipped
 from qwen_tui_profiles.wrapping import columns, wrapped
@@ -73,11 +74,11 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     yield from _wrapped(f"{tr(finding.title)}  [{finding.rule}]", f"{_WORDS[finding.severity]}    ")
     if finding.detail is not None:
         yield from _wrapped(tr(finding.detail), "         ")
-    yield from _wrapped(finding.evidence, "         > ")
+    yield from _wrapped(cited(finding.evidence), "         > ")
     if finding.remedy is not None:
         yield from _wrapped(tr(finding.remedy), "         → ")
     span = _span(finding)
-    yield from _wrapped(f"{finding.source}{f' ({span})' if span else ''}", "         ")
+    yield from _wrapped(f"{cited(finding.source)}{f' ({span})' if span else ''}", "         ")
 
 
 def rules_lines() -> Iterator[str]:

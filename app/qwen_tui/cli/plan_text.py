@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.plan.result import LIMITS
-from qwen_tui_profiles.text import Text, t, tr
+from qwen_tui_profiles.text import Text, joined, t, tr
 from qwen_tui_profiles.wrapping import padded
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"{finding.severity.value:<5} {tr(finding.title)}"
             if finding.remedy is not None:
                 yield f"      → {tr(finding.remedy)}"
-            yield f"      {finding.rule}: {finding.source}"
+            yield f"      {finding.rule}: {cited(finding.source)}"
     if plan.calibration is not None and plan.calibration["error_pct"] is not None:
         yield ""
         error = plan.calibration["error_pct"]
@@ -90,7 +91,7 @@ def _wanted_lines(wanted: Wanted) -> Iterator[str]:
         wishes.append(tr(t("{tokens} tokens for one request", tokens=f"{wanted.context:,}")))
     if wanted.requests is not None:
         wishes.append(tr(t("{requests} requests at once", requests=wanted.requests)))
-    yield tr(t("Wanted: {wishes}", wishes=", ".join(wishes)))
+    yield tr(t("Wanted: {wishes}", wishes=joined(wishes)))
     if wanted.why is not None:
         yield f"  {tr(wanted.why)}"
     for step in wanted.steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.text import t, tr
 from qwen_tui_profiles.wrapping import wrapped
 
@@ -52,7 +53,7 @@ def diff_lines(
     for change in comparison.changes:
         yield f"  {change.key:<34} {change.before or '—'} → {change.after or '—'}"
         if change.consequence is not None:
-            source = f" ({change.source})" if change.source not in {None, "—"} else ""
+            source = "" if change.source in {None, "—"} else f" ({cited(change.source or '')})"
             yield from _wrapped(tr(change.consequence) + source, "      ")
     for title, findings in (
         (t("Rules that now speak up"), comparison.appeared),

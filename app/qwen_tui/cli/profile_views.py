@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.words import MODES
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.errors import EngineError
 from qwen_tui_profiles.foreign import REDACTED, is_secret_name, redact, redact_argv
 from qwen_tui_profiles.launch import LaunchSpec, build_launch
 from qwen_tui_profiles.profile import ContainerLaunch
 from qwen_tui_profiles.text import t, tr, tr_shipped
-from qwen_tui_profiles.wrapping import padded, wrapped
+from qwen_tui_profiles.wrapping import columns, padded, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.loader import ProfileSet
     from qwen_tui_profiles.profile import EngineProfile
     from qwen_tui_profiles.rules import Judgement
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["list_document", "list_lines", "show_document", "show_lines", "spec_of"]
 
@@ -88,7 +91,7 @@ def list_lines(profiles: ProfileSet) -> Iterator[str]:
     for p in rows:
         # The user's own stand out; a shipped profile is the normal case and needs no word.
         origin = tr(t("yours")) if p.origin.kind == "user" else ""
-        line = f"{p.name:<{width}}  {p.engine.value:<6}  {p.mode.value:<7}  "
+        line = f"{p.name:<{width}}  {p.engine.value:<6}  {padded(tr(MODES[p.mode]), 7)}  "
         line += f"{padded(origin, 5)}  {tr_shipped(p.title)}"
         if p.ignore:
             line += "  [" + tr(t("overrides {rules}", rules=", ".join(p.ignore))) + "]"
@@ -174,16 +177,16 @@ def show_lines(
         yield tr(
             t(
                 "Published differently by {source}; what was changed and why",
-                source=profile.published.source,
+                source=cited(profile.published.source),
             )
         )
         for flag, reason in profile.published.differences.items():
-            yield from _wrapped(f"{flag}: {reason}", "  ")
+            yield from _wrapped(f"{flag}: {tr_shipped(reason)}", "  ")
     if profile.ignore:
         yield ""
         yield tr(t("Rules overridden by this profile"))
         for rule in profile.ignore:
-            reason = profile.ignore_reasons.get(rule) or tr(t("no reason given"))
+            reason = tr_shipped(profile.ignore_reasons.get(rule) or "") or tr(t("no reason given"))
             yield from _wrapped(f"{rule}: {reason}", "  ")
     if judged.findings:
         yield ""
@@ -204,25 +207,31 @@ def show_lines(
 
 
 def _facts(profile: EngineProfile, engine: EngineFound | None) -> Iterator[str]:
-    launch = profile.launch
     if profile.simulated:
         yield "  " + tr(t("simulated engine: no GPU and no model are used"))
+    rows = [(tr(label), value) for label, value in _fact_rows(profile, engine) if value]
+    width = max(columns(label) for label, _ in rows) + 2
+    for label, value in rows:
+        yield from _wrapped(value, f"  {padded(label, width)}")
+
+
+def _fact_rows(profile: EngineProfile, engine: EngineFound | None) -> Iterator[tuple[Text, str]]:
+    launch, model = profile.launch, profile.model
+    if isinstance(launch, ContainerLaunch):
+        yield t("image"), launch.image
+    yield t("engine"), f"{profile.engine.value} {profile.engine_versions or ''}".rstrip()
     found = tr(t("not found on this machine"))
     if engine is not None:
-        found = f"{engine.version or '—'}  {engine.interpreter}  ({engine.source})"
-    if isinstance(launch, ContainerLaunch):
-        yield f"  image      {launch.image}"
-    yield f"  engine     {profile.engine.value} {profile.engine_versions or ''}".rstrip()
-    yield f"  found      {found}"
-    if profile.build:
-        yield from _wrapped(profile.build, "  build      ")
-    model = profile.model
-    yield f"  model      {model.path or model.repo or '—'}"
+        found = f"{engine.version or '—'}  {engine.interpreter}  ({cited(engine.source)})"
+    yield t("found"), found
+    yield t("build"), tr_shipped(profile.build or "")
+    yield t("model"), model.path or model.repo or "—"
     if model.path and model.repo:
-        yield f"             {tr(t('from {repo}', repo=model.repo))}"
-    yield f"  address    {profile.host}:{profile.port}"
-    yield f"  mode       {profile.mode.value}" + (f"  ↔ {profile.pair}" if profile.pair else "")
-    yield f"  file       {profile.origin.path}"
+        yield t("from"), model.repo
+    mode = tr(MODES[profile.mode])
+    yield t("address"), f"{profile.host}:{profile.port}"
+    yield t("mode"), f"{mode}  ↔ {profile.pair}" if profile.pair else mode
+    yield t("file"), str(profile.origin.path)
 
 
 def _flags(profile: EngineProfile) -> Iterator[str]:
@@ -236,7 +245,7 @@ def _flags(profile: EngineProfile) -> Iterator[str]:
 def _origin(profile: EngineProfile, key: str) -> Iterator[str]:
     p = profile.provenance.get(key)
     if p is not None:
-        parts = [p.source, p.date, p.figure, tr_shipped(p.note or "")]
+        parts = [cited(p.source), p.date, tr_shipped(p.figure or ""), tr_shipped(p.note or "")]
         yield from _wrapped("; ".join(part for part in parts if part), "      ")
 
 

@@ -24,7 +24,7 @@ from qwen_tui_profiles.profile import (
     ModelRef,
     PythonLaunch,
 )
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import as_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.prelaunch import Preflight
     from qwen_tui.services.runs import RunStore
     from qwen_tui.services.spawner import Child, Spawner
+    from qwen_tui_profiles.text import Text
 __all__ = [
     "Prepared",
     "api_key_of",
@@ -50,7 +51,7 @@ class Prepared:
 
     engine: EngineFound
     flight: Preflight
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Text, ...] = ()
     """What is kept with the run: warnings, and errors that were overridden."""
     forced: str | None = None
     """Why errors were overridden; ``None`` = there were none."""
@@ -125,7 +126,8 @@ def launch(
             engine_version=engine.version,
             simulated=profile.simulated,
             forced=prepared.forced,
-            warnings=prepared.warnings,
+            warnings=tuple(str(w) for w in prepared.warnings),
+            warning_parts=tuple(as_record(w) for w in prepared.warnings),
             prediction=dict(prepared.flight.prediction),
         )
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.plan.headers import StoredSizes
     from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["Checkpoint", "demo_checkpoint", "demo_flags", "demo_free_gib", "find_checkpoint"]
 
@@ -35,7 +36,7 @@ class Checkpoint:
     """Sizes from headers; None = from the dimensions, or as published."""
     published_gib: float | None = None
     """What somebody's boot of this release printed for the target."""
-    published_source: str = ""
+    published_source: Text | str = ""
     assumed: tuple[Assumption, ...] = ()
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.vram import GpuMemory, MemoryProbe
     from qwen_tui_profiles.profile import EngineProfile
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["Preflight", "preflight", "require"]
 
@@ -83,11 +84,11 @@ async def preflight(
     return Preflight(findings, prediction)
 
 
-def require(profile: EngineProfile, flight: Preflight, force: str | None) -> tuple[str, ...]:
+def require(profile: EngineProfile, flight: Preflight, force: str | None) -> tuple[Text, ...]:
     """Stop a launch that would fail, unless it is forced.
 
     Returns:
-        The warnings (and forced errors) to keep with the run, in English.
+        The warnings (and forced errors) to keep with the run.
 
     Raises:
         LaunchError: names the first error; its remedy says how to go on.
@@ -107,7 +108,8 @@ def require(profile: EngineProfile, flight: Preflight, force: str | None) -> tup
         if first.remedy is not None:
             remedy = t("{remedy} {force}", remedy=first.remedy, force=remedy)
         raise LaunchError(message, remedy)
-    return tuple(f"{f.rule}: {f.title}" for f in (*flight.errors, *flight.warnings))
+    told = (*flight.errors, *flight.warnings)
+    return tuple(t("{rule}: {title}", rule=f.rule, title=f.title) for f in told)
 
 
 def _judged(

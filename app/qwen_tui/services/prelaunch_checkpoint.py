@@ -14,7 +14,7 @@ from qwen_tui.services.paths import write_private
 from qwen_tui_profiles.errors import ConfigError, InputError
 from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.profile import EngineKind
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import as_record, from_record
 
 if TYPE_CHECKING:
     from qwen_tui.services.paths import Paths
@@ -96,12 +96,12 @@ def _load(path: Path) -> tuple[Finding, ...] | None:
             Finding(
                 row["rule"],
                 Severity(row["severity"]),
-                t("{text}", text=row["title"]),
+                from_record(row["title_parts"], row["title"]),
                 row["evidence"],
                 row["source"],
                 None,
                 None,
-                None if row["remedy"] is None else t("{text}", text=row["remedy"]),
+                None if row["remedy"] is None else from_record(row["remedy_parts"], row["remedy"]),
             )
             for row in rows
         )
@@ -112,4 +112,13 @@ def _load(path: Path) -> tuple[Finding, ...] | None:
 def _store(paths: Paths, path: Path, findings: tuple[Finding, ...]) -> None:
     with contextlib.suppress(OSError, ConfigError):
         paths.make(path.parent)
-        write_private(path, json.dumps([f.as_json() for f in findings]).encode())
+        write_private(path, json.dumps([_row(f) for f in findings]).encode())
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    remedy = finding.remedy
+    return {
+        **finding.as_json(),
+        "title_parts": as_record(finding.title),
+        "remedy_parts": None if remedy is None else as_record(remedy),
+    }

@@ -103,6 +103,8 @@ class RunRecord:
     forced: str | None = None
     """Reason given with ``--force``."""
     warnings: tuple[str, ...] = ()
+    warning_parts: tuple[Mapping[str, Any], ...] = ()
+    """Template and fields of each of ``warnings``, for readers of another language."""
     state: ServerState = ServerState.STARTING
     pid: int | None = None
     create_time: float | None = None
@@ -130,6 +132,12 @@ class RunRecord:
     ending: Ending | None = None
     acknowledged: bool = False
     """Whether the user has seen the cause of death."""
+
+    @property
+    def warned(self) -> tuple[Text, ...]:
+        """The warnings, to be shown with ``tr``."""
+        parts = (*self.warning_parts, *(None for _ in self.warnings))
+        return tuple(from_record(p, w) for p, w in zip(parts, self.warnings, strict=False))
 
     @property
     def main(self) -> ProcessId | None:

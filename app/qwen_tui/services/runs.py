@@ -306,7 +306,7 @@ def _parse(path: Path) -> RunRecord | None:
             return None
         known = {f.name for f in fields(RunRecord)}
         values: dict[str, Any] = {k: v for k, v in raw.items() if k in known}
-        for name in ("argv", "asked", "warnings", "phases"):
+        for name in ("argv", "asked", "warnings", "warning_parts", "phases"):
             values[name] = tuple(values.get(name, ()))
         values["family"] = tuple((int(p), float(c)) for p, c in values.get("family", ()))
         values["state"] = ServerState(values["state"])

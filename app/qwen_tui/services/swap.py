@@ -17,6 +17,7 @@ from qwen_tui.services.history import SwapRow
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopping import LOSING
+from qwen_tui.services.words import phase_words
 from qwen_tui_profiles.errors import LaunchError, QwenTuiError
 from qwen_tui_profiles.text import t
 
@@ -316,7 +317,7 @@ class Swap:
             self._phase = snapshot.phase
             self._say(
                 SwapStepName.START,
-                t("Booting: {phase}.", phase=snapshot.phase or "—"),
+                t("Booting: {phase}.", phase=phase_words(snapshot.phase or "—")),
                 snapshot=snapshot,
             )
 

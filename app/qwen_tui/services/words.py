@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.state import ServerState
+from qwen_tui_profiles.profile import EngineMode
 from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOOT_STATES",
+    "MODES",
     "OUTCOMES",
     "PHASES",
     "STATE_HEADS",
@@ -50,6 +52,12 @@ OUTCOMES: Mapping[str, Text] = {
 }
 """How a swap ended, by :class:`~qwen_tui.services.swap.SwapOutcome`."""
 
+
+MODES: Mapping[EngineMode, Text] = {
+    EngineMode.SPEED: t("speed"),
+    EngineMode.CONTEXT: t("context"),
+}
+"""What a profile is tuned for."""
 
 PHASES: Mapping[str, Text] = {
     "args": t("arguments"),

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from qwen_tui.ui.cells import wrapped
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.text import tr
 
@@ -32,7 +33,8 @@ def finding_lines(finding: Finding, width: int) -> list[Content]:
     if finding.remedy is not None:
         remedy = Content.assemble((f"{marks.remedy} ", "$accent"), tr(finding.remedy))
         out += wrapped(remedy, width, indent=2, most=4)
-    proof = f" {marks.dot} ".join(part for part in (finding.evidence, finding.source) if part)
+    proofs = (cited(finding.evidence), cited(finding.source))
+    proof = f" {marks.dot} ".join(part for part in proofs if part)
     if proof:
         out += wrapped((proof, "$foreground-muted"), width, indent=2, most=2)
     return out

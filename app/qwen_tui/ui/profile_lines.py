@@ -10,6 +10,7 @@ from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.words import MODES, profile_engine
+from qwen_tui_profiles.citations import cited
 from qwen_tui_profiles.text import t, tr, tr_shipped
 
 if TYPE_CHECKING:
@@ -70,7 +71,12 @@ def sheet_lines(sheet: ProfileSheet, problems: Sequence[ProfileError], width: in
 
 
 def _origin(key: str, origin: Provenance) -> Content:
-    parts = [origin.source, origin.date, origin.figure, tr_shipped(origin.note or "")]
+    parts = [
+        cited(origin.source),
+        origin.date,
+        tr_shipped(origin.figure or ""),
+        tr_shipped(origin.note or ""),
+    ]
     text = f" {glyphs().dot} ".join(part for part in parts if part)
     return Content.assemble(key.removeprefix("args."), "  ", (text, "$foreground-muted"))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.snapshots import ServerState
-from qwen_tui.services.words import STATE_HEADS
+from qwen_tui.services.words import MODES, STATE_HEADS
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui_profiles.profile import EngineMode
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
@@ -41,11 +40,6 @@ PHASES: dict[str, Text] = {
     "ready": t("ready"),
     "serving": t("serving"),
     "stopping": t("stopping"),
-}
-
-MODES: dict[EngineMode, Text] = {
-    EngineMode.SPEED: t("speed"),
-    EngineMode.CONTEXT: t("context"),
 }
 
 ENGINES = {"sglang": "SGLang", "vllm": "vLLM"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_diagnostics.facts import Absence, MissingFact
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
@@ -58,7 +59,7 @@ def selected(facts: Facts, target: Target) -> tuple[Facts, ...]:
     visible = tuple(map(_as_cuda_sees, select(facts).visible[: target.tensor_parallel]))
     if not visible:
         raise MissingFact(
-            "gpu.devices", Absence(SkipReason.UNSUPPORTED, "no GPU is visible to the launch")
+            "gpu.devices", Absence(SkipReason.UNSUPPORTED, t("no GPU is visible to the launch"))
         )
     return visible
 

@@ -277,7 +277,7 @@ def _compared(facts: Facts, name: str) -> list[Text]:
     if not theirs:
         place = f"bench.fio.{name}"
         why = facts.why_absent(place)
-        if why.reason is SkipReason.DISABLED or not why.detail:
+        if why.reason is SkipReason.DISABLED or not str(why.detail):
             return []
         return [t("not compared with fio: {why}", why=why.detail)]
     ours = facts.number(f"bench.samples.{name}.reads_per_s")

@@ -194,7 +194,7 @@ def _ecc(device: Facts, target: Target) -> Verdict:
 def _mig(device: Facts, target: Target) -> Verdict:
     if not device.has("mig_enabled"):
         absence = device.why_absent("mig_enabled")
-        if absence.reason is SkipReason.UNSUPPORTED and absence.detail == "unsupported":
+        if absence.reason is SkipReason.UNSUPPORTED and str(absence.detail) == "unsupported":
             return not_applicable(t("{name} cannot be partitioned", name=name_of(device)))
     if not device.flag("mig_enabled"):
         return ok(t("{name} is not partitioned", name=name_of(device)))

@@ -16,6 +16,7 @@ from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.flags import respell
 from qwen_tui_profiles.foreign import clean, redact, redact_argv
 from qwen_tui_profiles.profile import EngineKind
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -32,11 +33,11 @@ _UNRECOGNISED = "unrecognized arguments: "
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``asked.*``."""
     if not context.ask_engine:
-        found.lack("asked", SkipReason.DISABLED, "needs --ask-engine")
+        found.lack("asked", SkipReason.DISABLED, t("needs --ask-engine"))
         return
     engines, _, _ = search(context)
     if not engines or engines[0].engine != EngineKind.SGLANG.value:
-        found.lack("asked", SkipReason.NO_TOOL, "no SGLang was found")
+        found.lack("asked", SkipReason.NO_TOOL, t("no SGLang was found"))
         return
     engine = engines[0]
     argv = respell(EngineKind.SGLANG, context.target.argv, engine.packages["sglang"].version)
@@ -51,10 +52,10 @@ def collect(context: Context, found: Gathered) -> None:
             stdin=subprocess.DEVNULL, env=context.child_env,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        found.lack("asked", SkipReason.TIMEOUT, f"no answer within {LIMIT_S:g} s")
+        found.lack("asked", SkipReason.TIMEOUT, t("no answer within {s:g} s", s=LIMIT_S))
         return
     except OSError as error:
-        found.lack("asked", SkipReason.NO_TOOL, error.strerror or "cannot be started")
+        found.lack("asked", SkipReason.NO_TOOL, error.strerror or t("cannot be started"))
         return
     text = done.stderr.decode("utf-8", "replace")
     answer = complaint(text)

@@ -14,6 +14,7 @@ from qwen_tui_diagnostics.diskio.measure import random_reads, sequential_reads
 from qwen_tui_diagnostics.diskio.source import open_source
 from qwen_tui_diagnostics.probes import odirect
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -42,19 +43,19 @@ def folder_of(context: Context) -> Path | None:
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``bench.*``; nothing is measured where reads would come from the page cache."""
     if context.bench not in SECONDS:
-        found.lack("bench", SkipReason.DISABLED, "--bench off")
+        found.lack("bench", SkipReason.DISABLED, t("--bench off"))
         return
     folder = folder_of(context)
     if folder is None:
-        found.lack("bench", SkipReason.NOT_APPLICABLE, "no folder to read from")
+        found.lack("bench", SkipReason.NOT_APPLICABLE, t("no folder to read from"))
         return
     proof = odirect.prove(folder, overlay=True)
     resident = proof.get("resident")
     if proof["open_errno"] or resident is None:
-        found.lack("bench", SkipReason.UNSUPPORTED, "direct reads are not possible there")
+        found.lack("bench", SkipReason.UNSUPPORTED, t("direct reads are not possible there"))
         return
     if resident > _CACHED_SHARE * odirect.READS:
-        found.lack("bench", SkipReason.UNSUPPORTED, "reads there come from the page cache")
+        found.lack("bench", SkipReason.UNSUPPORTED, t("reads there come from the page cache"))
         return
     seconds = SECONDS[context.bench]
     with (
@@ -75,14 +76,14 @@ def collect(context: Context, found: Gathered) -> None:
         if context.bench == "full":
             _second_opinion(context, source.descriptor, seconds, found)
         else:
-            found.lack("bench.fio", SkipReason.DISABLED, "only with --bench full")
+            found.lack("bench.fio", SkipReason.DISABLED, t("only with --bench full"))
 
 
 def _second_opinion(context: Context, descriptor: int, seconds: float, found: Gathered) -> None:
     """Gather ``bench.fio.*``: the same loads by fio, where it is installed."""
     program = shutil.which("fio", path=context.env.get("PATH"))
     if program is None:
-        found.lack("bench.fio", SkipReason.NO_TOOL, "fio is not installed")
+        found.lack("bench.fio", SkipReason.NO_TOOL, t("fio is not installed"))
         return
     found.put_or("bench.fio.version", fio.version(program), detail="fio --version failed")
     depths = dict.fromkeys((*DEPTHS, context.target.io_depth))

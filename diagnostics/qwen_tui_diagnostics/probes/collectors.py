@@ -10,12 +10,15 @@ import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from qwen_tui_diagnostics.facts import Absence
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qwen_tui_diagnostics.context import Context
+    from qwen_tui_profiles.text import Text
 
     Answer = dict[str, Any]
     """What a child prints for a collector: ``{name, values, absent, raw, ms}``."""
@@ -34,19 +37,19 @@ def answer(name: str, values: dict[str, Any], absent: dict[str, Any]) -> Answer:
 def _no_bench(context: Context) -> Answer | None:
     if context.bench != "off":
         return None
-    return answer("bench", {}, {"bench": _absence(SkipReason.DISABLED, "--bench off")})
+    return answer("bench", {}, {"bench": _absence(SkipReason.DISABLED, t("--bench off"))})
 
 
 def _no_cuda_probe(context: Context) -> Answer | None:
     if context.cuda_probe:
         return None
-    return answer("torch", {}, {"torch": _absence(SkipReason.DISABLED, "needs --cuda-probe")})
+    return answer("torch", {}, {"torch": _absence(SkipReason.DISABLED, t("needs --cuda-probe"))})
 
 
 def _not_asked(context: Context) -> Answer | None:
     if context.ask_engine:
         return None
-    return answer("asked", {}, {"asked": _absence(SkipReason.DISABLED, "needs --ask-engine")})
+    return answer("asked", {}, {"asked": _absence(SkipReason.DISABLED, t("needs --ask-engine"))})
 
 
 def _no_nvml(context: Context) -> Answer | None:
@@ -55,7 +58,7 @@ def _no_nvml(context: Context) -> Answer | None:
     try:
         ctypes.CDLL(NVML_LIBRARY)
     except OSError:
-        absence = _absence(SkipReason.NO_TOOL, f"{NVML_LIBRARY} was not found")
+        absence = _absence(SkipReason.NO_TOOL, t("{library} was not found", library=NVML_LIBRARY))
         return answer(
             "gpu",
             {"gpu": {"nvml_code": CODE_LIBRARY_NOT_FOUND}},
@@ -64,8 +67,8 @@ def _no_nvml(context: Context) -> Answer | None:
     return None
 
 
-def _absence(reason: SkipReason, detail: str) -> dict[str, str]:
-    return {"reason": reason.value, "detail": detail}
+def _absence(reason: SkipReason, detail: Text) -> dict[str, object]:
+    return Absence(reason, detail).as_json()
 
 
 @dataclass(frozen=True, slots=True)

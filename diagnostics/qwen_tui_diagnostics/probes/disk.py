@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes import odirect
 from qwen_tui_diagnostics.probes.mounts import Mount, device_stack, mount_of, read_mounts
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -62,7 +63,7 @@ def collect(context: Context, found: Gathered) -> None:
         mount = None if mounts is None else mount_of(str(real), mounts)
         if mount is None:
             reason = SkipReason.NOT_PERMITTED if mounts is None else SkipReason.UNSUPPORTED
-            found.lack(f"{base}.mount", reason, detail if mounts is None else "no mount found")
+            found.lack(f"{base}.mount", reason, detail if mounts is None else t("no mount found"))
         else:
             _mount(context, found, entry, base, mount)
         _space(found, entry, base, real)
@@ -90,7 +91,11 @@ def _mount(
     }
     stack = device_stack(context.path("sys"), mount)
     if stack is None:
-        found.lack(f"{base}.device", SkipReason.UNSUPPORTED, f"{mount.filesystem}: no block device")
+        found.lack(
+            f"{base}.device",
+            SkipReason.UNSUPPORTED,
+            t("{filesystem}: no block device", filesystem=mount.filesystem),
+        )
     else:
         entry["device"] = stack
 
@@ -138,7 +143,7 @@ def _direct(
 ) -> None:
     """Open a real shard where there is one; prove the bypass on a scratch file of our own."""
     if not set(entry["roles"]) & {"model", "ple", "hub"}:
-        found.lack(f"{base}.direct", SkipReason.NOT_APPLICABLE, "no weights are read from here")
+        found.lack(f"{base}.direct", SkipReason.NOT_APPLICABLE, t("no weights are read from here"))
         return
     shard = _a_shard(folder) if entry["exists"] else None
     if shard is not None:
@@ -147,7 +152,11 @@ def _direct(
         if alignment is not None:
             entry["shard"]["alignment"] = alignment
     if mount is not None and mount.filesystem in _NO_SCRATCH:
-        found.lack(f"{base}.direct", SkipReason.UNSUPPORTED, f"{mount.filesystem} is not local")
+        found.lack(
+            f"{base}.direct",
+            SkipReason.UNSUPPORTED,
+            t("{filesystem} is not local", filesystem=mount.filesystem),
+        )
         return
     with found.attempt(f"{base}.direct"):
         overlay = mount is None or mount.filesystem == "overlay"

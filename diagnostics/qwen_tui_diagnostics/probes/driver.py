@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,10 @@ def collect(context: Context, found: Gathered) -> None:
 def _module(context: Context, found: Gathered) -> None:
     modules = context.path("sys/module")
     if not modules.is_dir():
-        found.lack("driver.module_loaded", SkipReason.NOT_PERMITTED, "/sys/module is not visible")
-        found.lack("driver.nouveau", SkipReason.NOT_PERMITTED, "/sys/module is not visible")
+        found.lack(
+            "driver.module_loaded", SkipReason.NOT_PERMITTED, t("/sys/module is not visible")
+        )
+        found.lack("driver.nouveau", SkipReason.NOT_PERMITTED, t("/sys/module is not visible"))
     else:
         found.put("driver.module_loaded", (modules / "nvidia").is_dir())
         found.put(
@@ -66,7 +69,9 @@ def _module(context: Context, found: Gathered) -> None:
         found.raw["proc/driver/nvidia/version"] = text
         found.put("driver.open_module", "Open Kernel Module" in text)
     else:
-        found.lack("driver.open_module", SkipReason.UNSUPPORTED, "no /proc/driver/nvidia/version")
+        found.lack(
+            "driver.open_module", SkipReason.UNSUPPORTED, t("no /proc/driver/nvidia/version")
+        )
     version = (try_text(modules / "nvidia/version") or "").strip()
     if not version and text is not None:
         match = _VERSION.search(text)
@@ -86,7 +91,7 @@ def _library(context: Context, found: Gathered) -> None:
                 found.put(f"driver.library.{name.partition('.')[0]}", version)
                 break
     if "library" not in found.values.get("driver", {}):
-        found.lack("driver.library", SkipReason.UNSUPPORTED, "not in the usual library folders")
+        found.lack("driver.library", SkipReason.UNSUPPORTED, t("not in the usual library folders"))
 
 
 def _pci(context: Context, found: Gathered) -> None:
@@ -95,7 +100,7 @@ def _pci(context: Context, found: Gathered) -> None:
     try:
         entries = sorted(base.iterdir())
     except OSError as error:
-        found.lack("driver.pci", SkipReason.UNSUPPORTED, error.strerror or "unreadable")
+        found.lack("driver.pci", SkipReason.UNSUPPORTED, error.strerror or t("unreadable"))
         return
     for entry in entries:
         if (try_text(entry / "vendor") or "").strip() != NVIDIA_VENDOR:
@@ -138,7 +143,7 @@ def _nodes(context: Context, found: Gathered) -> None:
 def _secure_boot(context: Context, found: Gathered) -> None:
     efi = context.path("sys/firmware/efi")
     if not efi.is_dir():
-        found.lack("driver.secure_boot", SkipReason.NOT_APPLICABLE, "not started through EFI")
+        found.lack("driver.secure_boot", SkipReason.NOT_APPLICABLE, t("not started through EFI"))
         return
     with found.attempt("driver.secure_boot"):
         data = (efi / "efivars" / _SECURE_BOOT).read_bytes()
@@ -169,7 +174,7 @@ def _kernel_log(context: Context, found: Gathered) -> None:
     if not (
         context.path("sys/module/nvidia").exists() or found.values.get("driver", {}).get("pci")
     ):
-        found.lack("driver.xid", SkipReason.NOT_APPLICABLE, "no NVIDIA device or module")
+        found.lack("driver.xid", SkipReason.NOT_APPLICABLE, t("no NVIDIA device or module"))
         return
     try:
         done = subprocess.run(
@@ -179,18 +184,18 @@ def _kernel_log(context: Context, found: Gathered) -> None:
             check=False,
         )
     except FileNotFoundError:
-        found.lack("driver.xid", SkipReason.NO_TOOL, "dmesg is not installed")
+        found.lack("driver.xid", SkipReason.NO_TOOL, t("dmesg is not installed"))
         return
     except (OSError, subprocess.TimeoutExpired) as error:
         found.lack("driver.xid", SkipReason.TIMEOUT, type(error).__name__)
         return
     if done.returncode != 0:
-        found.lack("driver.xid", SkipReason.NOT_PERMITTED, "the kernel log needs root here")
+        found.lack("driver.xid", SkipReason.NOT_PERMITTED, t("the kernel log needs root here"))
         return
     text = done.stdout.decode("utf-8", "replace")
     stamps = _STAMP.findall(text)
     if not stamps:
-        found.lack("driver.xid", SkipReason.UNSUPPORTED, "the kernel log has no dated line")
+        found.lack("driver.xid", SkipReason.UNSUPPORTED, t("the kernel log has no dated line"))
         return
     relevant = "\n".join(line for line in text.splitlines() if "NVRM" in line or "nvidia" in line)
     found.raw["dmesg-nvidia.txt"] = relevant

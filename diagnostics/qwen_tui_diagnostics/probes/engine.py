@@ -22,6 +22,7 @@ from qwen_tui_diagnostics.probes.interpreters import (
 )
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.errors import InputError
+from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import satisfies
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ def _candidates(context: Context) -> Iterator[tuple[Path, str]]:
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``engine.*``: every interpreter with an engine, and the build of the first."""
     if context.target.simulated:
-        found.lack("engine", SkipReason.NOT_APPLICABLE, "the simulated engine is built in")
+        found.lack("engine", SkipReason.NOT_APPLICABLE, t("the simulated engine is built in"))
         return
     if context.target.image is not None:
-        found.lack("engine", SkipReason.NOT_APPLICABLE, "the engine is in the container")
+        found.lack("engine", SkipReason.NOT_APPLICABLE, t("the engine is in the container"))
         return
     found_here, looked, missing = search(context)
     found.put("engine.named_missing", "" if missing is None else str(missing[0]))
@@ -87,7 +88,7 @@ def collect(context: Context, found: Gathered) -> None:
         installs[0] |= _python_facts(context, chosen)
     found.put("engine.installs", installs)
     if not installs:
-        found.lack("engine.installs.0", SkipReason.NO_TOOL, "no engine was found")
+        found.lack("engine.installs.0", SkipReason.NO_TOOL, t("no engine was found"))
 
 
 def first_install(context: Context) -> Path | None:

@@ -11,6 +11,7 @@ from qwen_tui_diagnostics.probes.gpu_reading import process_json
 from qwen_tui_diagnostics.probes.meminfo import read_meminfo
 from qwen_tui_diagnostics.probes.nvml import Nvml, NvmlError
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -38,7 +39,7 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
         code = CODE_NO_BINDING if error.code is None else error.code
         found.put("gpu.nvml_code", code)
         for name in ("devices", "driver_version", "cuda_version"):
-            found.lack(f"gpu.{name}", SkipReason.NO_TOOL, f"NVML code {code}")
+            found.lack(f"gpu.{name}", SkipReason.NO_TOOL, t("NVML code {code}", code=code))
         nvml.close()
         nvidia_smi.gather(context, found)
         return
@@ -65,7 +66,9 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
             found.lack(f"gpu.devices.{reading.index}.{name}", _reason(reason), reason)
         if holders is None:
             found.lack(
-                f"gpu.devices.{reading.index}.processes", SkipReason.UNSUPPORTED, "not told by NVML"
+                f"gpu.devices.{reading.index}.processes",
+                SkipReason.UNSUPPORTED,
+                t("not told by NVML"),
             )
         devices.append(device)
     found.put("gpu.devices", devices)
@@ -79,7 +82,7 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
         if all(reads is not None for reads in pairs.values()):
             found.put("gpu.p2p_without", [list(pair) for pair, reads in pairs.items() if not reads])
         else:
-            found.lack("gpu.p2p_without", SkipReason.UNSUPPORTED, "NVML does not tell")
+            found.lack("gpu.p2p_without", SkipReason.UNSUPPORTED, t("NVML does not tell"))
     nvml.close()
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean, redact
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ def collect(context: Context, found: Gathered) -> None:
     _client(found)
     if _complete(context):
         for name in ("endpoint", "error", "status", "token_from", "missing_bytes", "largest_bytes"):
-            found.lack(f"hub.{name}", SkipReason.NOT_APPLICABLE, "the model is already there")
+            found.lack(f"hub.{name}", SkipReason.NOT_APPLICABLE, t("the model is already there"))
         return
     token, origin = _token(context, env)
     found.put("hub.token_from", origin)
@@ -70,7 +71,7 @@ def collect(context: Context, found: Gathered) -> None:
     found.put("hub.endpoint", redact(clean(endpoint)))
     repo = context.target.repo
     if repo is None or "://" not in endpoint:
-        found.lack("hub.status", SkipReason.NOT_APPLICABLE, "the profile names no repository")
+        found.lack("hub.status", SkipReason.NOT_APPLICABLE, t("the profile names no repository"))
         return
     asker = _Asker(token)
     model = urllib.parse.quote(repo)
@@ -100,7 +101,7 @@ def _client(found: Gathered) -> None:
         if field == "transfer":
             found.put("hub.transfer_installed", bool(version))
         else:
-            found.put_or(f"hub.{field}", version or None, SkipReason.NO_TOOL, "not installed")
+            found.put_or(f"hub.{field}", version or None, SkipReason.NO_TOOL, t("not installed"))
 
 
 def _complete(context: Context) -> bool:

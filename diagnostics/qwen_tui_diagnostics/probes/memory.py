@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.probes.files import read_text, try_text
 from qwen_tui_diagnostics.probes.meminfo import read_meminfo
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ def _control_group(context: Context, found: Gathered) -> None:
     """Find the lowest limit on the way up; a machine without any has ``limited: false``."""
     text = try_text(context.path("proc/self/cgroup"))
     if text is None:
-        found.lack("memory.limited", SkipReason.NOT_PERMITTED, "/proc/self/cgroup unreadable")
+        found.lack("memory.limited", SkipReason.NOT_PERMITTED, t("/proc/self/cgroup unreadable"))
         return
     limits: list[tuple[int, int | None]] = []
     for line in text.splitlines():

@@ -12,6 +12,7 @@ from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.headers import has_weights, read_stored_sizes
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -28,7 +29,7 @@ def collect(context: Context, found: Gathered) -> None:
     """Gather ``model.*`` for a profile that names a local folder."""
     path = context.target.model_path
     if path is None:
-        found.lack("model", SkipReason.NOT_APPLICABLE, "the profile names no local folder")
+        found.lack("model", SkipReason.NOT_APPLICABLE, t("the profile names no local folder"))
         return
     folder = Path(path)
     found.put("model.path", path)
@@ -60,7 +61,7 @@ def collect(context: Context, found: Gathered) -> None:
 def _index(folder: Path, sizes: dict[str, int], found: Gathered) -> None:
     path = folder / INDEX
     if not path.exists():
-        found.lack("model.missing", SkipReason.UNSUPPORTED, "no index file")
+        found.lack("model.missing", SkipReason.UNSUPPORTED, t("no index file"))
         found.put("model.indexed", False)
         return
     found.put("model.indexed", True)
@@ -79,7 +80,7 @@ def _config(folder: Path, found: Gathered) -> None:
     with found.attempt("model.config"):
         config: Any = json.loads(read_text(folder / "config.json"))
         if not isinstance(config, dict):
-            found.lack("model.config", SkipReason.UNSUPPORTED, "config.json is not an object")
+            found.lack("model.config", SkipReason.UNSUPPORTED, t("config.json is not an object"))
             return
         text = config.get("text_config")
         inner = text if isinstance(text, dict) else config
@@ -101,7 +102,7 @@ def _config(folder: Path, found: Gathered) -> None:
 def _stored(folder: Path, found: Gathered) -> None:
     """Add up the tensors by part, from the headers alone; the memory plan needs them."""
     if not has_weights(folder):
-        found.lack("model.stored", SkipReason.NOT_APPLICABLE, "no weights there")
+        found.lack("model.stored", SkipReason.NOT_APPLICABLE, t("no weights there"))
         return
     try:
         found.put("model.stored", asdict(read_stored_sizes(folder)))

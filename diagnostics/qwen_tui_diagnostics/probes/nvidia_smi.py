@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -76,7 +77,9 @@ def gather(context: Context, found: Gathered) -> None:
             found.put("gpu.driver_version", driver)
             found.absent.pop("gpu.driver_version", None)
         for device in devices:
-            found.lack(f"gpu.devices.{device['index']}", SkipReason.UNSUPPORTED, "only nvidia-smi")
+            found.lack(
+                f"gpu.devices.{device['index']}", SkipReason.UNSUPPORTED, t("only nvidia-smi")
+            )
 
 
 def parse(text: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes.files import read_text, try_text
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def collect(context: Context, found: Gathered) -> None:
         found.put("port.bind_error", errno.errorcode.get(error, str(error)))
         held = owners(context.path("proc"), port)
         if held is None:
-            found.lack("port.owners", SkipReason.NOT_PERMITTED, "/proc/net/tcp cannot be read")
+            found.lack("port.owners", SkipReason.NOT_PERMITTED, t("/proc/net/tcp cannot be read"))
         else:
             found.put("port.owners", held)
         if error == errno.EADDRINUSE:
@@ -49,7 +50,7 @@ def collect(context: Context, found: Gathered) -> None:
         found.put("port.local_range", [int(low), int(high)])
     listening = _listening(context.path("proc"))
     if listening is None:
-        found.lack("port.nccl_taken", SkipReason.NOT_PERMITTED, "/proc/net/tcp cannot be read")
+        found.lack("port.nccl_taken", SkipReason.NOT_PERMITTED, t("/proc/net/tcp cannot be read"))
     else:
         low_nccl, high_nccl = NCCL_PORTS
         found.put("port.nccl_taken", sum(low_nccl <= p <= high_nccl for p, _ in listening))

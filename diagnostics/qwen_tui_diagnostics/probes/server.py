@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -24,7 +25,7 @@ def collect(context: Context, found: Gathered) -> None:
     host = context.target.host
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if host not in {"127.0.0.1", "::1", "localhost"}:
-        found.lack("server.answers", SkipReason.DISABLED, "only this machine is asked")
+        found.lack("server.answers", SkipReason.DISABLED, t("only this machine is asked"))
         return
     try:
         connection = http.client.HTTPConnection(host, context.target.port, timeout=LIMIT_S)

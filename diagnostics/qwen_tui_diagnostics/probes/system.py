@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.probes.files import first_line, read_text, try_text
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -42,7 +43,7 @@ def collect(context: Context, found: Gathered) -> None:
     for name, value in context.terminal.items():
         found.put(f"system.terminal.{name}", value)
     if not context.terminal:
-        found.lack("system.terminal", SkipReason.NOT_APPLICABLE, "not started from a terminal")
+        found.lack("system.terminal", SkipReason.NOT_APPLICABLE, t("not started from a terminal"))
 
 
 def _libc(found: Gathered) -> None:
@@ -52,7 +53,7 @@ def _libc(found: Gathered) -> None:
         if kind == "glibc":
             found.put("system.glibc", [int(part) for part in version.split(".")[:2]])
         else:
-            found.lack("system.glibc", SkipReason.UNSUPPORTED, "not glibc (musl?)")
+            found.lack("system.glibc", SkipReason.UNSUPPORTED, t("not glibc (musl?)"))
 
 
 def _virtual(context: Context, found: Gathered) -> None:
@@ -77,7 +78,7 @@ def _virtual(context: Context, found: Gathered) -> None:
     if init is not None and init.strip() not in _MAIN_INITS:
         weak.append(f"process 1 is {init.strip()[:15]}")
     if cgroup is None and mounts is None:
-        found.lack("system.container", SkipReason.NOT_PERMITTED, "/proc cannot be read")
+        found.lack("system.container", SkipReason.NOT_PERMITTED, t("/proc cannot be read"))
         return
     # /.dockerenv alone is no proof: it also exists in machine images made from containers, and
     # those have an unusual first process too. An overlay root has to be among the signs.

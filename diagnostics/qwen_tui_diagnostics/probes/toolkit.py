@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +96,9 @@ def _nvcc(context: Context, found: Gathered, env: Mapping[str, str], path: str) 
     found.put("toolkit.nvcc_origin", origin)
     text = _run([str(nvcc), "--version"])
     version = None if text is None else parse_nvcc(text)
-    found.put_or("toolkit.nvcc_version", version, SkipReason.NO_TOOL, "nvcc --version: no answer")
+    found.put_or(
+        "toolkit.nvcc_version", version, SkipReason.NO_TOOL, t("nvcc --version: no answer")
+    )
     return nvcc.resolve().parent.parent
 
 
@@ -117,7 +120,7 @@ def _compiler(found: Gathered, env: Mapping[str, str], path: str, root: Path | N
             "toolkit.compiler_major",
             int(match[1]) if match and gnu else None,
             SkipReason.NO_TOOL,
-            "its version is not told" if gnu else "not GCC",
+            t("its version is not told") if gnu else t("not GCC"),
         )
     if root is not None:
         for folder in _INCLUDE_FOLDERS:
@@ -126,16 +129,16 @@ def _compiler(found: Gathered, env: Mapping[str, str], path: str, root: Path | N
             if limits:
                 found.put("toolkit.compiler_limit", max(limits))
                 return
-    found.lack("toolkit.compiler_limit", SkipReason.UNSUPPORTED, "no crt/host_config.h")
+    found.lack("toolkit.compiler_limit", SkipReason.UNSUPPORTED, t("no crt/host_config.h"))
 
 
 def _headers(found: Gathered, root: Path | None) -> None:
     if root is None:
-        found.lack("toolkit.headers_missing", SkipReason.NOT_APPLICABLE, "no nvcc")
+        found.lack("toolkit.headers_missing", SkipReason.NOT_APPLICABLE, t("no nvcc"))
         return
     folders = [root / folder for folder in _INCLUDE_FOLDERS]
     if not any((folder / "cuda_runtime.h").exists() for folder in folders):
-        found.lack("toolkit.headers_missing", SkipReason.UNSUPPORTED, "no toolkit beside nvcc")
+        found.lack("toolkit.headers_missing", SkipReason.UNSUPPORTED, t("no toolkit beside nvcc"))
         return
     wanted = ("curand_kernel.h", "cuda/std/version")
     # CUDA 13 moved the C++ headers one folder down.
@@ -163,7 +166,7 @@ def _link(context: Context, found: Gathered, path: str) -> None:
     listing = None if tool is None else _run([tool, "-p"])
     stubs = context.path("usr/local/cuda/lib64/stubs/libcuda.so").exists()
     if listing is None and not stubs:
-        found.lack("toolkit.libcuda_link", SkipReason.NO_TOOL, "ldconfig does not answer")
+        found.lack("toolkit.libcuda_link", SkipReason.NO_TOOL, t("ldconfig does not answer"))
         return
     found.put("toolkit.libcuda_link", bool(re.search(r"\blibcuda\.so ", listing or "")) or stubs)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.probes.files import try_text
 from qwen_tui_diagnostics.result import SkipReason
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Context
@@ -24,7 +25,7 @@ def collect(context: Context, found: Gathered) -> None:
     try:
         entries = sorted(base.iterdir())
     except OSError as error:
-        found.lack("topology.nodes", SkipReason.UNSUPPORTED, error.strerror or "unreadable")
+        found.lack("topology.nodes", SkipReason.UNSUPPORTED, error.strerror or t("unreadable"))
         entries = []
     for entry in entries:
         number = entry.name.removeprefix("node")

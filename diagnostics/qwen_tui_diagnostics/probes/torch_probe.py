@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.probes.engine import first_install
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,11 +56,11 @@ print(json.dumps(out))
 def collect(context: Context, found: Gathered) -> None:
     """Gather ``torch.*``."""
     if not context.cuda_probe:
-        found.lack("torch", SkipReason.DISABLED, "asked for with --cuda-probe")
+        found.lack("torch", SkipReason.DISABLED, t("asked for with --cuda-probe"))
         return
     interpreter = first_install(context)
     if interpreter is None:
-        found.lack("torch", SkipReason.NO_TOOL, "no engine was found")
+        found.lack("torch", SkipReason.NO_TOOL, t("no engine was found"))
         return
     answer = _ask(context, interpreter)
     if isinstance(answer, str):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.plan.calibrate import Calibration
     from qwen_tui_profiles.plan.headers import StoredSizes
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["PlanRequest"]
 
@@ -42,7 +43,7 @@ class PlanRequest:
     published_gib: float | None = None
     """``mem usage`` of the target in somebody else's boot of the same release: better than the
     dimensions, worse than a boot here."""
-    published_source: str = ""
+    published_source: Text | str = ""
     """Where that was printed."""
     kv_memory_gib: float | None = None
     """vLLM: ``Available KV cache memory`` of an earlier boot."""

@@ -187,7 +187,7 @@ def with_measured(
     return weights
 
 
-def with_published(weights: Weights, size_gib: float, source: str) -> Weights:
+def with_published(weights: Weights, size_gib: float, source: Text | str) -> Weights:
     """Replace the target's size by what somebody else's boot of the same release printed."""
     size = size_gib * GIB
     return replace(

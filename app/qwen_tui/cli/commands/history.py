@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.cli.server_text import print_json
 from qwen_tui.services.words import boot_state, phase_words, swap_outcome
 from qwen_tui_profiles.errors import InputError, UsageError
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import joined, t, tr
 from qwen_tui_profiles.wrapping import columns, padded
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def _compare(before: BootRow, after: BootRow) -> int:
         tr(
             t(
                 "same: {same}; different: {changed}",
-                same=", ".join(tr(name) for name in same) or "—",
-                changed=", ".join(tr(name) for name in changed) or "—",
+                same=joined(same) or "—",
+                changed=joined(changed) or "—",
             )
         )
     )

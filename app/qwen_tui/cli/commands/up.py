@@ -163,7 +163,7 @@ async def _boot(
         )
     )
     record = supervisor.record
-    for warning in () if record is None else record.warnings:
+    for warning in () if record is None else record.warned:
         say(t("! {warning}", warning=warning))
     predicted = None if record is None else record.prediction.get("kv_tokens")
     if record is not None and predicted is not None:

@@ -9,6 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qwen_tui_profiles.text import t
+
+if TYPE_CHECKING:
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["KNOWN_MODELS", "KnownModel", "known_model"]
 
@@ -28,7 +34,7 @@ class KnownModel:
     """``mem usage`` that the engine prints after the target's weights; None = from the
     dimensions, if at all."""
     draft_gib: float | None
-    source: str
+    source: Text
     """Where the size was printed, or where the dimensions come from."""
 
 
@@ -43,28 +49,28 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         _DENSE_27B,
         17.67,
         5.53,
-        "launch record of RedHatAI's INT4 (seed 004)",
+        t("launch record of RedHatAI's INT4 (seed 004)"),
     ),
     KnownModel(
         rf"^(?!.*unsloth).*{_QWEN_27B}.*nvfp4",
         _DENSE_27B,
         18.59,
         5.53,
-        "launch record of NVIDIA's NVFP4 (seed 000)",
+        t("launch record of NVIDIA's NVFP4 (seed 000)"),
     ),
     KnownModel(
         rf"{_QWEN_27B}(-instruct|-bf16)?$",
         _DENSE_27B,
         None,
         None,
-        "dimensions of the 27B in bfloat16; recorded boots printed them within 0.01 GiB",
+        t("dimensions of the 27B in bfloat16; recorded boots printed them within 0.01 GiB"),
     ),
     KnownModel(
         r"qwen3\.8-flash-next",
         _HERE / "qwen3.8-flash-next",
         None,
         None,
-        "dimensions of Flash-Next; no launch record prints its weights",
+        t("dimensions of Flash-Next; no launch record prints its weights"),
     ),
 )
 
