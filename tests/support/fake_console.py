@@ -23,6 +23,7 @@ from qwen_tui_profiles.findings import Clamp, Evidence, Finding
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
 from qwen_tui_profiles.text import t
 from support.fake_desks import FakeFiles, FakeHistory, FakePlans
+from support.fake_fleet import FakeFleet
 from support.fake_models import FakeModels
 from support.fake_probes import FakeProbes
 from support.fake_repairs import FakeRepairs
@@ -30,7 +31,14 @@ from support.fake_repairs import FakeRepairs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
+    from qwen_tui.services.desks import (
+        FleetDesk,
+        HistoryDesk,
+        PlanDesk,
+        ProbeDesk,
+        ProfileDesk,
+        RepairDesk,
+    )
     from qwen_tui.services.model_desk import ModelDesk
 
 NOW = 1_764_421_327.0
@@ -302,6 +310,8 @@ class FakeConsole:
         self.probes: ProbeDesk = self.fake_probes
         self.fake_repairs = FakeRepairs(self.calls)
         self.repairs: RepairDesk = self.fake_repairs
+        self.fake_fleet = FakeFleet()
+        self.fleet: FleetDesk = self.fake_fleet
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]

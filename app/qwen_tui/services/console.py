@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
+    from qwen_tui.services.desks import (
+        FleetDesk,
+        HistoryDesk,
+        PlanDesk,
+        ProbeDesk,
+        ProfileDesk,
+        RepairDesk,
+    )
     from qwen_tui.services.model_desk import ModelDesk
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ServerSnapshot
@@ -95,6 +102,7 @@ class ConsoleServices(Protocol):
     models: ModelDesk
     probes: ProbeDesk
     repairs: RepairDesk
+    fleet: FleetDesk
 
     async def settings(self) -> Settings:
         """Read the user's settings."""

@@ -18,6 +18,7 @@ from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
 from qwen_tui.services.console_lock import ConsoleLock
 from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
 from qwen_tui.services.doctor_desk import RealDoctor
+from qwen_tui.services.fleet_desk import RealFleet
 from qwen_tui.services.model_desk import ModelDesk, RealModels
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.probe_desk import RealProbes
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from qwen_tui.services.desks import HistoryDesk, PlanDesk, ProbeDesk, ProfileDesk, RepairDesk
+    from qwen_tui.services.desks import (
+        FleetDesk,
+        HistoryDesk,
+        PlanDesk,
+        ProbeDesk,
+        ProfileDesk,
+        RepairDesk,
+    )
     from qwen_tui.services.live import MetricPoller
     from qwen_tui.services.settings import Settings
     from qwen_tui.services.snapshots import (
@@ -76,6 +84,7 @@ class RealConsole:
         self.probes: ProbeDesk = RealProbes(paths, self._api_key, self._note_probe)
         self._doctor = RealDoctor(paths)
         self.repairs: RepairDesk = self._doctor
+        self.fleet: FleetDesk = RealFleet(paths)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from qwen_tui.services.doctor_fixes import Repaired
     from qwen_tui.services.history import BootRow, Durations, SwapRow
+    from qwen_tui.services.live.fleet import FleetItem
     from qwen_tui.services.probe.compare import Comparison as GatewayComparison
     from qwen_tui.services.snapshots import ProbeResult
     from qwen_tui_diagnostics.fixes import Fixes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.text import Text
 
 __all__ = [
+    "FleetDesk",
     "HistoryDesk",
     "Past",
     "PlanDesk",
@@ -196,4 +198,29 @@ class RepairDesk(Protocol):
 
     async def delete(self, cache: str) -> Repaired:
         """Delete one kernel cache of ``fixes``."""
+        ...
+
+
+class FleetDesk(Protocol):
+    """Servers that are watched side by side."""
+
+    async def urls(self) -> tuple[str, ...]:
+        """Return the addresses that the settings name."""
+        ...
+
+    async def add(self, url: str) -> str:
+        """Keep another address; returns it as it is kept.
+
+        Raises:
+            UsageError: it is none.
+            ConfigError: the settings cannot be written.
+        """
+        ...
+
+    async def remove(self, url: str) -> None:
+        """Forget an address."""
+        ...
+
+    def watch(self, urls: tuple[str, ...], interval_s: float) -> AsyncIterator[FleetItem]:
+        """Yield what each of them says, as it comes; one that hangs delays no other."""
         ...

@@ -54,6 +54,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "gateway_key_env": ("gateway", "key-env"),
 }
 """Field of :class:`Settings` → key path in the file."""
+_LISTS: Mapping[str, tuple[str, ...]] = {"fleet": ("fleet", "urls")}
+"""The same for fields that hold several texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _keys(data: Mapping[str, Any]) -> Mapping[str, str]:
     return MappingProxyType({k: v for k, v in keys.items() if isinstance(v, str) and v})
 
 
-def change_settings(paths: Paths, **changes: str | None) -> Settings:
+def change_settings(paths: Paths, **changes: str | tuple[str, ...] | None) -> Settings:
     """Set fields of :class:`Settings` by name (``None`` removes one) and return what is then read.
 
     Raises:
@@ -152,7 +154,7 @@ def change_settings(paths: Paths, **changes: str | None) -> Settings:
     path = settings_path(paths)
     document = tomlkit.parse(read_toml(path).text) if path.exists() else tomlkit.document()
     for name, value in changes.items():
-        *tables, last = _KEYS[name]
+        *tables, last = _KEYS[name] if name in _KEYS else _LISTS[name]
         target: Any = document
         for part in tables:
             if not isinstance(target.get(part), Table):
@@ -162,7 +164,7 @@ def change_settings(paths: Paths, **changes: str | None) -> Settings:
             with contextlib.suppress(KeyError):
                 target.remove(last)
         else:
-            target[last] = value
+            target[last] = list(value) if isinstance(value, tuple) else value
     paths.make(paths.config)
     try:
         write_private(path, tomlkit.dumps(document).encode())

@@ -75,6 +75,9 @@ PLACES: tuple[PlaceRow, ...] = (
         "history",
         "HistoryScreen",
     ),
+    PlaceRow(
+        "fleet", "9", t("Fleet"), t("Several servers, one line each."), "fleet", "FleetScreen"
+    ),
 )
 
 

@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from qwen_tui.cli.target import add_target_arguments
 
     add_target_arguments(parser, several=True)
+    parser.add_argument(
+        "--fleet",
+        action="store_true",
+        help=tr(t("the servers under [fleet] in config.toml, as the console's Fleet shows them")),
+    )
     parser.add_argument("--json", action="store_true", help=tr(t("one JSON document a line")))
     parser.add_argument(
         "--textfile",
@@ -46,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Watch until interrupted; 1 when no snapshot ever had figures."""
     from qwen_tui.cli.target import resolve_targets
 
+    if args.fleet:
+        args.url = _fleet_urls(args.url)
     targets = resolve_targets(args)
     watch = _Watch(
         [t.url for t in targets],
@@ -56,6 +63,21 @@ def run(args: argparse.Namespace) -> int:
         textfile=args.textfile,
     )
     return asyncio.run(watch.go(args.count, with_gpu=not args.no_gpu))
+
+
+def _fleet_urls(given: list[str] | None) -> list[str]:
+    """Return the fleet's addresses, behind those that were given."""
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.settings import load_settings
+    from qwen_tui_profiles.errors import UsageError
+
+    urls = [*(given or ()), *load_settings(Paths.default()).fleet]
+    if not urls:
+        raise UsageError(
+            t("No server stands under [fleet] in config.toml."),
+            t('Write urls = ["http://HOST:PORT"] there, or add it in the console\'s Fleet.'),
+        )
+    return urls
 
 
 @dataclass(slots=True)

@@ -153,7 +153,8 @@ class PlacesCard(Card[str]):
                 fit((row.key, "bold $accent"), 5), fit((tr(row.title), style), NAME)
             )
             body += hanging(head, (tr(row.help), ""))
-        super().__init__(tr(t("Places")), body, (("1-8", t("Go there")), ("Esc", t("Back"))))
+        keys = f"{PLACES[0].key}-{PLACES[-1].key}"
+        super().__init__(tr(t("Places")), body, ((keys, t("Go there")), ("Esc", t("Back"))))
 
     def action_choose(self, place: str) -> None:
         """Dismiss with the place."""

@@ -48,7 +48,7 @@ DOCTOR = (
         "one",
         t("This one"),
         t("Run only the check under the cursor again."),
-        rank=11,
+        rank=12,
     ),
     Command(
         "doctor.bad",
@@ -56,7 +56,7 @@ DOCTOR = (
         "filter",
         t("Problems"),
         t("Show only failures and warnings, or everything."),
-        rank=12,
+        rank=11,
     ),
     Command(
         "doctor.copy",
@@ -64,7 +64,7 @@ DOCTOR = (
         "copy",
         t("Copy fix"),
         t("Copy the commands of the remedy to the clipboard; nothing is run."),
-        rank=13,
+        rank=10,
     ),
     Command(
         "doctor.report",

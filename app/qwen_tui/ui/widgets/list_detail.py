@@ -49,6 +49,9 @@ class ListDetail(Container):
     ListDetail > VerticalScroll > Static { height: auto; }
     """
 
+    _detail: Content | None = None
+    """What the pane shows."""
+
     @dataclass
     class Shown(Message):
         """The cursor is on another row."""
@@ -110,9 +113,23 @@ class ListDetail(Container):
         elif rows:
             listing.highlighted = next((n for n, r in enumerate(rows) if not r.disabled), None)
 
+    def update_rows(self, rows: Sequence[ListRow]) -> None:
+        """Show new lines; where the rows are the same ones, only changed lines are drawn."""
+        listing = self.listing
+        held = [listing.get_option_at_index(n) for n in range(listing.option_count)]
+        if [option.id for option in held] != [row.id for row in rows]:
+            self.set_rows(rows)
+            return
+        for number, (option, row) in enumerate(zip(held, rows, strict=True)):
+            if not (isinstance(option.prompt, Content) and option.prompt.is_same(row.line)):
+                listing.replace_option_prompt_at_index(number, row.line)
+
     def set_detail(self, lines: Iterable[Content]) -> None:
-        """Replace what the pane shows."""
-        self.query_one(Static).update(Content("\n").join(lines))
+        """Replace what the pane shows, if it is something else."""
+        detail = Content("\n").join(lines)
+        if self._detail is None or not detail.is_same(self._detail):
+            self._detail = detail
+            self.query_one(Static).update(detail)
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:

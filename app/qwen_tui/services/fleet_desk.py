@@ -1,0 +1,74 @@
+"""The servers that the console watches side by side: which, and what each says."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from qwen_tui.services.live.fleet import FleetItem
+    from qwen_tui.services.paths import Paths
+
+__all__ = ["RealFleet", "fleet_url"]
+
+
+class RealFleet:
+    """See :class:`~qwen_tui.services.desks.FleetDesk`; the addresses stand in the settings."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    async def urls(self) -> tuple[str, ...]:
+        """Read the settings."""
+        return await asyncio.to_thread(self._read)
+
+    async def add(self, url: str) -> str:
+        """Write an address behind the others, without what may be secret in it."""
+        return await asyncio.to_thread(self._add, url)
+
+    async def remove(self, url: str) -> None:
+        """Take an address out of the settings."""
+        await asyncio.to_thread(self._write, lambda urls: tuple(u for u in urls if u != url))
+
+    async def watch(self, urls: tuple[str, ...], interval_s: float) -> AsyncIterator[FleetItem]:
+        """Poll them all; the key for servers that are not ours comes from its variable."""
+        fleets = await _load("qwen_tui.services.live.fleet")
+        attach = await _load("qwen_tui.services.attach")
+        idle_s = max(interval_s, fleets.Pace().idle_s)
+        pace = fleets.Pace(busy_s=interval_s, idle_s=idle_s)
+        async for item in fleets.Fleet(urls, attach.attached_key(), pace=pace).stream():
+            yield item
+
+    def _read(self) -> tuple[str, ...]:
+        from qwen_tui.services.settings import load_settings
+
+        return load_settings(self._paths).fleet
+
+    def _add(self, url: str) -> str:
+        known = fleet_url(url)
+        self._write(lambda urls: (*urls, known))
+        return known
+
+    def _write(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        from qwen_tui.services.settings import change_settings
+
+        change_settings(self._paths, fleet=tuple(dict.fromkeys(change(self._read()))) or None)
+
+
+async def _load(name: str) -> Any:
+    """Import off the loop."""
+    return await asyncio.to_thread(importlib.import_module, name)
+
+
+def fleet_url(url: str) -> str:
+    """Return an address as it is kept: with its scheme, without credentials.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from qwen_tui.services.live.target import Target
+
+    return Target.parse(url.strip()).url

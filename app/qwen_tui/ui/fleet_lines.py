@@ -1,0 +1,139 @@
+"""One server of a fleet in one line, and in a pane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from qwen_tui.ui import figures
+from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.words import ENGINES
+from qwen_tui_profiles.text import Text, t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qwen_tui.services.snapshots import LiveSnapshot
+
+__all__ = ["fleet_head", "fleet_lines", "fleet_row"]
+
+ADDRESS = 22
+MARK = 2
+BOUND = 20
+"""Cells from which on it is worth saying what binds the server."""
+
+
+def _running(live: LiveSnapshot) -> str:
+    return f"{figures.count(live.running)}+{figures.count(live.queue)}"
+
+
+def _ttft(live: LiveSnapshot) -> str:
+    return figures.latency(None if live.ttft is None else live.ttft.p50_ms)
+
+
+COLUMNS: tuple[tuple[Text, int, Callable[[LiveSnapshot], str]], ...] = (
+    (t("requests"), 9, _running),
+    (t("tok/s"), 7, lambda live: figures.count(live.decode_tok_s)),
+    (t("KV"), 6, lambda live: figures.share(live.kv_used)),
+    (t("accept"), 7, lambda live: figures.decimal(live.accept_length)),
+    (t("hit rate"), 9, lambda live: figures.share(live.cache_hit_rate)),
+    (t("TTFT"), 8, _ttft),
+)
+"""Title, cells, figure; running and waiting requests stand as 2+1."""
+
+
+def fleet_head(width: int) -> Content:
+    """Return the line above the servers."""
+    titles = [fit(tr(title), cells, "right") for title, cells, _ in COLUMNS]
+    line = Content.assemble(" " * MARK, fit(tr(t("server")), ADDRESS), *titles)
+    return fit(line.stylize("$foreground-muted"), width)
+
+
+def fleet_row(url: str, live: LiveSnapshot | None, width: int) -> Content:
+    """Return one server; what is unknown is a dash, and why there are no figures is said."""
+    head = Content.assemble(_mark(live), " ", fit((_short(url), "bold"), ADDRESS))
+    if live is None:
+        text = tr(t("not heard of yet"))
+        return fit(Content.assemble(head, " ", (text, "$foreground-muted")), width)
+    problem = _problem(live)
+    if problem is not None:
+        return fit(Content.assemble(head, " ", (problem, "$warning")), width)
+    style = "$foreground-muted" if live.stale_s is not None else ""
+    cells = [fit((figure(live), style), cells, "right") for _, cells, figure in COLUMNS]
+    line = Content.assemble(head, *cells)
+    if live.bound_by is not None and width - line.cell_length >= BOUND:
+        line = Content.assemble(line, (f"  {tr(live.bound_by)}", "$foreground-muted"))
+    return fit(line, width)
+
+
+def _short(url: str) -> str:
+    return url.removeprefix("http://").removeprefix("https://")
+
+
+def _mark(live: LiveSnapshot | None) -> tuple[str, str]:
+    marks = glyphs()
+    if live is None:
+        return marks.later, "$foreground-muted"
+    if live.stale_s is not None:
+        return marks.warn, "bold $warning"
+    if _problem(live) is not None:
+        return marks.fail, "bold $error"
+    return (marks.warn, "bold $warning") if live.alarms else (marks.running, "$success")
+
+
+def _problem(live: LiveSnapshot) -> str | None:
+    """Return why there are no figures at all."""
+    if live.source == "other" and live.error is None:
+        return tr(t("It answers, but exports no metrics that this console knows."))
+    if live.error is not None and live.running is None:
+        return tr(live.error)
+    return None
+
+
+def fleet_lines(url: str, live: LiveSnapshot | None, width: int) -> list[Content]:
+    """Return what the pane says about one server."""
+    out = [Content.styled(url, "bold")]
+    if live is None:
+        return [*out, Content.styled(tr(t("not heard of yet")), "$foreground-muted")]
+    engine = ENGINES.get(live.source, live.source)
+    version = f" {live.engine_version}" if live.engine_version else ""
+    models = "  " + ", ".join(live.models) if live.models else ""
+    out.append(fit((f"{engine}{version}{models}", "$foreground-muted"), width))
+    if live.error is not None:
+        out += wrapped((tr(live.error), "$warning"), width)
+    if live.stale_s is not None:
+        age = t("stale for {age}", age=figures.seconds(live.stale_s))
+        out.append(Content.styled(tr(age), "bold $warning"))
+    if live.bound_by is not None:
+        out += wrapped(tr(t("bound by {what}", what=live.bound_by)), width)
+    out += _limits(live, width)
+    for alarm in live.alarms:
+        out += wrapped((f"{glyphs().warn} {tr(alarm.text)}", "bold $warning"), width)
+    for replica in live.replicas:
+        out.append(_replica(replica.rank, replica.running, replica.queue, replica.kv_used, width))
+    return out
+
+
+def _limits(live: LiveSnapshot, width: int) -> list[Content]:
+    if live.context_usable is None and live.max_running_requests is None:
+        return []
+    text = t(
+        "usable context {context} tokens, {requests} requests at once",
+        context=figures.count(live.context_usable),
+        requests=figures.count(live.max_running_requests),
+    )
+    return wrapped((tr(text), "$foreground-muted"), width)
+
+
+def _replica(
+    rank: str, running: int | None, queue: int | None, kv_used: float | None, width: int
+) -> Content:
+    text = t(
+        "{running} running, {queue} waiting, KV {kv}",
+        running=figures.count(running),
+        queue=figures.count(queue),
+        kv=figures.share(kv_used),
+    )
+    return fit(Content.assemble((rank, "bold"), "  ", tr(text)), width)

@@ -1,0 +1,268 @@
+"""Several servers side by side: one line each; Enter opens the figures of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from qwen_tui.ui.commands import Command, bindings
+from qwen_tui.ui.fleet_lines import fleet_head, fleet_lines, fleet_row
+from qwen_tui.ui.messages import Failed
+from qwen_tui.ui.screens.cards import InputCard
+from qwen_tui.ui.screens.place import BACK, Kit, Place
+from qwen_tui.ui.state import Series, View
+from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
+from qwen_tui.ui.widgets.live import LivePanel
+from qwen_tui_profiles.errors import QwenTuiError
+from qwen_tui_profiles.text import t, tr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+    from textual.worker import Worker
+
+    from qwen_tui.services.snapshots import LiveSnapshot
+
+__all__ = ["FleetScreen", "ServerCard"]
+
+HEAD = "head"
+
+FLEET = (
+    Command(
+        "fleet.add",
+        "n",
+        "add",
+        t("Add"),
+        t("Watch another server; its address is kept in the settings."),
+        rank=10,
+    ),
+    Command(
+        "fleet.remove",
+        "R",
+        "remove",
+        t("Remove"),
+        t("Watch the server under the cursor no longer; it goes on."),
+        rank=11,
+    ),
+    Command(
+        "fleet.copy",
+        "y",
+        "copy",
+        t("Copy address"),
+        t("Copy the address under the cursor to the clipboard."),
+        rank=12,
+    ),
+    BACK,
+)
+
+
+class FleetScreen(Place):
+    """One line a server; they are asked only while this place is open."""
+
+    ID = "fleet"
+    ABOUT = t(
+        "The servers whose addresses stand under [fleet] in the settings, and the one that this "
+        "console runs or watches. Requests are running + waiting. Enter opens the figures of one. "
+        "They are asked only while this place is open; the API key comes from QWEN_TUI_API_KEY."
+    )
+    BINDINGS = bindings(FLEET)
+    COMMANDS_HERE = FLEET
+    AUTO_FOCUS = "OptionList"
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._urls: tuple[str, ...] = ()
+        self._lives: dict[str, LiveSnapshot] = {}
+        self._series: dict[str, Series] = {}
+        self._worker: Worker[None] | None = None
+
+    def content(self) -> Iterable[Widget]:
+        """Yield list and pane."""
+        yield ListDetail()
+
+    def tick(self) -> None:
+        """Draw once a second, not as often as servers answer."""
+        super().tick()
+        self._redraw()
+
+    def on_screen_resume(self) -> None:
+        """Ask again, unless only a card was closed."""
+        if self._worker is None or self._worker.is_finished:
+            self._begin()
+        self._redraw()
+
+    def on_screen_suspend(self) -> None:
+        """Stop asking when another place is shown; below a card it goes on."""
+        if self not in self.app.screen_stack and self._worker is not None:
+            self._worker.cancel()
+
+    def on_resize(self) -> None:
+        """Fit the rows to the new width."""
+        self.call_after_refresh(self._redraw)
+
+    def _begin(self) -> None:
+        self._worker = self.run_worker(
+            self._follow, group="fleet", exclusive=True, exit_on_error=False
+        )
+
+    async def _follow(self) -> None:
+        desk = self.kit.services.fleet
+        try:
+            self._urls = await desk.urls()
+            self._redraw()
+            others = tuple(url for url in self._urls if url != self._own)
+            if others:
+                async for item in desk.watch(others, self._app_view().interval_s):
+                    self._take_news(item.url, item.snapshot)
+        except QwenTuiError as error:
+            self.app.post_message(Failed(error))
+
+    def _take_news(self, url: str, live: LiveSnapshot) -> None:
+        self._lives[url] = live
+        self._series.setdefault(url, Series()).add(live)
+        card = self.app.screen
+        if isinstance(card, ServerCard) and card.url == url:
+            card.show(live)
+
+    @property
+    def _own(self) -> str | None:
+        """The address of the console's own server, which is polled already."""
+        view = self._app_view()
+        return view.server.url if view.alive else None
+
+    @property
+    def current(self) -> str | None:
+        """The address under the cursor."""
+        return self.query_one(ListDetail).current
+
+    def _live(self, url: str) -> LiveSnapshot | None:
+        return self._app_view().live if url == self._own else self._lives.get(url)
+
+    def _shown(self) -> list[str]:
+        own = self._own
+        return list(dict.fromkeys((*([own] if own else []), *self._urls)))
+
+    def _redraw(self) -> None:
+        if self.app.screen is not self:
+            return
+        listing = self.query_one(ListDetail)
+        width = listing.row_width
+        rows = [ListRow(HEAD, fleet_head(width), disabled=True)]
+        rows += [ListRow(url, fleet_row(url, self._live(url), width)) for url in self._shown()]
+        listing.update_rows(rows)
+        listing.listing.border_title = Content(tr(t("Servers")))
+        self._explain()
+
+    def _explain(self) -> None:
+        listing, url = self.query_one(ListDetail), self.current
+        if url is None or url == HEAD:
+            text = t("No server is watched yet; n adds an address.")
+            listing.set_detail([Content.styled(tr(text), "$foreground-muted")])
+        else:
+            listing.set_detail(fleet_lines(url, self._live(url), listing.pane_width))
+
+    @on(ListDetail.Shown)
+    def _moved(self, _: ListDetail.Shown) -> None:
+        self._explain()
+        self.refresh_bindings()
+
+    @on(ListDetail.Chosen)
+    async def _chosen(self, event: ListDetail.Chosen) -> None:
+        """Open the figures of one server; those of our own are Home."""
+        if event.row == self._own:
+            await self.app.run_action("go('home')", self.app)
+        else:
+            series = self._series.setdefault(event.row, Series())
+            card = ServerCard(event.row, series, self._live(event.row))
+            self.app.push_screen(card)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what stands in the settings can be taken out of them."""
+        if action == "remove" and (not self.is_mounted or self.current not in self._urls):
+            return False
+        if action == "copy" and (not self.is_mounted or self.current in {None, HEAD}):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_add(self) -> None:
+        """Ask for an address."""
+        card = InputCard(tr(t("Watch a server")), tr(t("Address: http://HOST:PORT")))
+        self.app.push_screen(card, self._added)
+
+    def _added(self, url: str | None) -> None:
+        if url is not None:
+            self.run_worker(self._add(url), group="change", exit_on_error=False)
+
+    async def _add(self, url: str) -> None:
+        try:
+            await self.kit.services.fleet.add(url)
+        except QwenTuiError as error:
+            self.app.post_message(Failed(error))
+        else:
+            self._begin()
+
+    def action_remove(self) -> None:
+        """Take the address under the cursor out of the settings."""
+        url = self.current
+        if url in self._urls and url is not None:
+            self.run_worker(self._remove(url), group="change", exit_on_error=False)
+
+    async def _remove(self, url: str) -> None:
+        try:
+            await self.kit.services.fleet.remove(url)
+        except QwenTuiError as error:
+            self.app.post_message(Failed(error))
+        else:
+            self._lives.pop(url, None)
+            self._series.pop(url, None)
+            self._begin()
+
+    def action_copy(self) -> None:
+        """Copy the address under the cursor."""
+        url = self.current or ""
+        self.app.copy_to_clipboard(url)
+        self.notify(tr(t("Copied: {what}", what=url)), markup=False)
+
+
+class ServerCard(ModalScreen[None]):
+    """The live figures of one server of the fleet, as Home has them."""
+
+    DEFAULT_CSS = """
+    ServerCard { align: center middle; }
+    ServerCard > Vertical {
+        width: 98%; height: 18; max-height: 94%; border: round $accent; background: $surface;
+        padding: 0; border-title-style: bold; border-subtitle-color: $foreground;
+    }
+    ServerCard LivePanel { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q", "dismiss(None)", "Back", show=False)
+    ]
+
+    def __init__(self, url: str, series: Series, live: LiveSnapshot | None) -> None:
+        super().__init__()
+        self.url = url
+        self._first = View(series=series, live=live)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panel."""
+        with Vertical() as box:
+            box.border_title = Content(self.url)
+            box.border_subtitle = Content.assemble(("Esc", "bold $accent"), " ", tr(t("Back")))
+            yield LivePanel()
+
+    def on_mount(self) -> None:
+        """Show what is known already."""
+        self.query_one(LivePanel).view = self._first
+
+    def show(self, live: LiveSnapshot) -> None:
+        """Show the newest figures."""
+        panel = self.query_one(LivePanel)
+        panel.view = panel.view.but(live=live)

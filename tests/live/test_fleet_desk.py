@@ -1,0 +1,83 @@
+"""The console's fleet: addresses kept in the settings, figures from real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from qwen_tui.cli import main
+from qwen_tui.services.fleet_desk import RealFleet
+from qwen_tui.services.paths import Paths
+from qwen_tui.services.settings import load_settings
+from qwen_tui_profiles.errors import UsageError
+from support.metrics_server import document, serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+METRICS = "# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs 3.0\n"
+
+
+def paths_in(folder: Path) -> Paths:
+    return Paths(folder / "config", folder / "state", folder / "cache")
+
+
+async def test_addresses_are_kept_once_without_credentials_beside_other_settings(
+    tmp_path: Path,
+) -> None:
+    paths = paths_in(tmp_path)
+    paths.config.mkdir()
+    paths.settings.write_text('language = "en"\n# mine\n[console]\ntheme = "qwen-safe"\n')
+    desk = RealFleet(paths)
+    assert await desk.add("me:secret@10.0.0.2:30000/v1") == "http://10.0.0.2:30000"
+    await desk.add("http://10.0.0.2:30000")
+    await desk.add("http://10.0.0.3:30000")
+    assert await desk.urls() == ("http://10.0.0.2:30000", "http://10.0.0.3:30000")
+    await desk.remove("http://10.0.0.2:30000")
+    assert await desk.urls() == ("http://10.0.0.3:30000",)
+    text = paths.settings.read_text()
+    assert "secret" not in text
+    assert "# mine" in text
+    assert load_settings(paths).theme == "qwen-safe"
+    await desk.remove("http://10.0.0.3:30000")
+    assert load_settings(paths).fleet == ()
+
+
+async def test_what_is_no_address_is_refused_and_nothing_written(tmp_path: Path) -> None:
+    paths = paths_in(tmp_path)
+    with pytest.raises(UsageError):
+        await RealFleet(paths).add("ftp://x")
+    assert not paths.settings.exists()
+
+
+async def test_watching_yields_each_server_and_uses_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_API_KEY", "sesame")
+    heard: dict[str, int | None] = {}
+    async with serve({"/metrics": document(METRICS)}) as one, serve({}) as two:
+        watching = RealFleet(paths_in(tmp_path)).watch((one.url, two.url), 1.0)
+        async with contextlib.aclosing(watching), asyncio.timeout(20):  # type: ignore[type-var]
+            async for item in watching:
+                heard[item.url] = item.snapshot.running
+                if len(heard) == 2:
+                    break
+        assert one.seen[0].headers["authorization"] == "Bearer sesame"
+    assert heard == {one.url: 3, two.url: None}
+
+
+async def test_the_command_watches_the_same_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_HOME", str(tmp_path))
+    argv = ["watch", "--fleet", "--json", "--count", "1", "--no-gpu"]
+    assert await asyncio.to_thread(main, argv) == 2
+    assert "[fleet] in config.toml" in capsys.readouterr().err
+    async with serve({"/metrics": document(METRICS)}) as server:
+        await RealFleet(Paths.default()).add(server.url)
+        assert await asyncio.to_thread(main, argv) == 0
+        assert json.loads(capsys.readouterr().out)["url"] == server.url
