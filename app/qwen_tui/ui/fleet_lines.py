@@ -9,6 +9,7 @@ from textual.content import Content
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.live import bound_words, percentile
 from qwen_tui.ui.words import ENGINES
 from qwen_tui_profiles.text import Text, t, tr
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fleet_head", "fleet_lines", "fleet_row"]
 
-ADDRESS = 22
+ADDRESS = 21
 MARK = 2
 BOUND = 20
 """Cells from which on it is worth saying what binds the server."""
@@ -30,7 +31,9 @@ def _running(live: LiveSnapshot) -> str:
 
 
 def _ttft(live: LiveSnapshot) -> str:
-    return figures.latency(None if live.ttft is None else live.ttft.p50_ms)
+    if live.ttft is None:
+        return figures.plain(None)
+    return percentile(live.ttft.p50_ms, live.ttft.p50_bucket_ms)
 
 
 COLUMNS: tuple[tuple[Text, int, Callable[[LiveSnapshot], str]], ...] = (
@@ -39,7 +42,7 @@ COLUMNS: tuple[tuple[Text, int, Callable[[LiveSnapshot], str]], ...] = (
     (t("KV"), 6, lambda live: figures.share(live.kv_used)),
     (t("accept"), 7, lambda live: figures.decimal(live.accept_length)),
     (t("hit rate"), 9, lambda live: figures.share(live.cache_hit_rate)),
-    (t("TTFT"), 8, _ttft),
+    (t("TTFT"), 10, _ttft),
 )
 """Title, cells, figure; running and waiting requests stand as 2+1."""
 
@@ -63,8 +66,8 @@ def fleet_row(url: str, live: LiveSnapshot | None, width: int) -> Content:
     style = "$foreground-muted" if live.stale_s is not None else ""
     cells = [fit((figure(live), style), cells, "right") for _, cells, figure in COLUMNS]
     line = Content.assemble(head, *cells)
-    if live.bound_by is not None and width - line.cell_length >= BOUND:
-        line = Content.assemble(line, (f"  {tr(live.bound_by)}", "$foreground-muted"))
+    if width - line.cell_length >= BOUND:
+        line = Content.assemble(line, (f"  {bound_words(live)}", "$foreground-muted"))
     return fit(line, width)
 
 
@@ -92,22 +95,31 @@ def _problem(live: LiveSnapshot) -> str | None:
     return None
 
 
-def fleet_lines(url: str, live: LiveSnapshot | None, width: int) -> list[Content]:
-    """Return what the pane says about one server."""
+def fleet_lines(
+    url: str, live: LiveSnapshot | None, width: int, engine: str | None = None
+) -> list[Content]:
+    """Return what the pane says about one server.
+
+    Args:
+        url: Its address.
+        live: What it said last; ``None`` = nothing yet.
+        width: Cells of a line.
+        engine: What it is, where that is known better than from its metrics (a simulation).
+    """
     out = [Content.styled(url, "bold")]
     if live is None:
         return [*out, Content.styled(tr(t("not heard of yet")), "$foreground-muted")]
-    engine = ENGINES.get(live.source, live.source)
     version = f" {live.engine_version}" if live.engine_version else ""
+    engine = engine or ENGINES.get(live.source, live.source) + version
     models = "  " + ", ".join(live.models) if live.models else ""
-    out.append(fit((f"{engine}{version}{models}", "$foreground-muted"), width))
+    out.append(fit((f"{engine}{models}", "$foreground-muted"), width))
     if live.error is not None:
         out += wrapped((tr(live.error), "$warning"), width)
     if live.stale_s is not None:
         age = t("stale for {age}", age=figures.seconds(live.stale_s))
         out.append(Content.styled(tr(age), "bold $warning"))
-    if live.bound_by is not None:
-        out += wrapped(tr(t("bound by {what}", what=live.bound_by)), width)
+    if bound_words(live):
+        out += wrapped(bound_words(live), width)
     out += _limits(live, width)
     for alarm in live.alarms:
         out += wrapped((f"{glyphs().warn} {tr(alarm.text)}", "bold $warning"), width)

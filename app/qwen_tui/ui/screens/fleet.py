@@ -18,6 +18,7 @@ from qwen_tui.ui.screens.place import BACK, Kit, Place
 from qwen_tui.ui.state import Series, View
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
 from qwen_tui.ui.widgets.live import LivePanel
+from qwen_tui.ui.words import engine_words
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
@@ -166,7 +167,8 @@ class FleetScreen(Place):
             text = t("No server is watched yet; n adds an address.")
             listing.set_detail([Content.styled(tr(text), "$foreground-muted")])
         else:
-            listing.set_detail(fleet_lines(url, self._live(url), listing.pane_width))
+            engine = engine_words(self._app_view()) if url == self._own else None
+            listing.set_detail(fleet_lines(url, self._live(url), listing.pane_width, engine))
 
     @on(ListDetail.Shown)
     def _moved(self, _: ListDetail.Shown) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import LiveSnapshot
     from qwen_tui.ui.state import View
 
-__all__ = ["LivePanel", "live_lines", "probe_line"]
+__all__ = ["LivePanel", "bound_words", "live_lines", "percentile", "probe_line"]
 
 LABEL = 9
 FIGURES = 19
@@ -45,14 +45,15 @@ class LivePanel(Panel):
         if live.stale_s is not None:
             age = tr(t("stale for {age}", age=figures.seconds(live.stale_s)))
             title = Content.assemble(title, "  ", (f"{glyphs().warn} {age}", "bold $warning"))
-        return title, _bound(live)
+        return title, bound_words(live)
 
     def lines(self, width: int, height: int) -> list[Content]:
         """Return the figures for this size."""
         return live_lines(self.view, width, height)
 
 
-def _bound(live: LiveSnapshot) -> str:
+def bound_words(live: LiveSnapshot) -> str:
+    """Say what limits the server, or that it has nothing to do."""
     if live.bound is not None and live.bound.kind == "idle":
         return tr(t("idle"))
     return "" if live.bound_by is None else tr(t("bound by {what}", what=tr(live.bound_by)))
@@ -70,12 +71,12 @@ class _Curve:
 def _ttft(live: LiveSnapshot) -> str:
     if live.ttft is None:
         return figures.plain(None)
-    p50 = _percentile(live.ttft.p50_ms, live.ttft.p50_bucket_ms)
-    p95 = _percentile(live.ttft.p95_ms, live.ttft.p95_bucket_ms)
+    p50 = percentile(live.ttft.p50_ms, live.ttft.p50_bucket_ms)
+    p95 = percentile(live.ttft.p95_ms, live.ttft.p95_bucket_ms)
     return f"{p50} p50  {p95} p95"
 
 
-def _percentile(milliseconds: float | None, bucket: tuple[float, float | None] | None) -> str:
+def percentile(milliseconds: float | None, bucket: tuple[float, float | None] | None) -> str:
     """Say no more than the histogram knows about a value in its first or last bucket."""
     if bucket is not None and milliseconds is not None:
         low, high = bucket
