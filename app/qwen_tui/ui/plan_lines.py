@@ -34,10 +34,10 @@ def plan_summary(plan: Plan, base: Plan | None, width: int) -> list[Content]:
     before = base if base is not plan else None
     out = [
         _verdict(plan),
-        _pool(plan, before),
+        _pool(plan, before, width),
         *_pool_bar(plan, before, width),
         _requests(plan, before),
-        _context(plan, before),
+        _context(plan, before, width),
         *_rest(plan),
     ]
     return [fit(line, width) for line in out]
@@ -49,7 +49,10 @@ def _pool_bar(plan: Plan, before: Plan | None, width: int) -> list[Content]:
     out: list[Content] = []
     if pool.low is not None and pool.high is not None and pool.low != pool.high:
         text = t("{low} to {high}", low=figures.count(pool.low), high=figures.count(pool.high))
-        out.append(_line(t("at worst, best"), (tr(text), "$foreground-muted")))
+        line = _line(t("at worst, best"), (tr(text), "$foreground-muted"))
+        if line.cell_length > width:
+            line = _line(t("at worst"), (figures.count(pool.low), "$foreground-muted"))
+        out.append(line)
     was = None if before is None else before.kv_tokens.value
     most = max(plan.context_declared or 0, pool.value or 0, was or 0)
     if pool.value is not None and most:
@@ -66,13 +69,15 @@ def _requests(plan: Plan, before: Plan | None) -> Content:
     return _line(t("requests"), (text, "bold $warning" if short else "bold"), note)
 
 
-def _context(plan: Plan, before: Plan | None) -> Content:
+def _context(plan: Plan, before: Plan | None, width: int) -> Content:
     declared, got = plan.context_declared, plan.context_usable
-    text = f"{figures.count(declared)} {glyphs().arrow} {figures.count(got)}"
+    brief = f"{glyphs().arrow} {figures.count(got)}"
+    text = f"{figures.count(declared)} {brief}"
     # The engine keeps a few tokens of the declared context for itself: that is no clamp.
     short = declared is not None and got is not None and got < declared - RESERVED
     note = _delta(got, None if before is None else before.context_usable)
-    return _line(t("context"), (text, "bold $warning" if short else "bold"), note)
+    style = "bold $warning" if short else "bold"
+    return _first_that_fits(width, t("context"), ((text, style), (brief, style)), note)
 
 
 def _rest(plan: Plan) -> list[Content]:
@@ -102,10 +107,20 @@ def _verdict(plan: Plan) -> Content:
     return Content.styled(f"{marks.fail} {tr(why)}", "bold $error")
 
 
-def _pool(plan: Plan, before: Plan | None) -> Content:
-    text = tr(t("{tokens} tokens", tokens=figures.count(plan.kv_tokens.value)))
-    was = None if before is None else before.kv_tokens.value
-    return _line(t("KV pool"), (text, "bold $accent"), _delta(plan.kv_tokens.value, was))
+def _pool(plan: Plan, before: Plan | None, width: int) -> Content:
+    brief = figures.count(plan.kv_tokens.value)
+    text = tr(t("{tokens} tokens", tokens=brief))
+    note = _delta(plan.kv_tokens.value, None if before is None else before.kv_tokens.value)
+    style = "bold $accent"
+    return _first_that_fits(width, t("KV pool"), ((text, style), (brief, style)), note)
+
+
+def _first_that_fits(
+    width: int, label: Text, values: tuple[tuple[str, str], ...], note: Content | None
+) -> Content:
+    """Return the line with the longest value that leaves room for the change beside it."""
+    lines = [_line(label, value, note) for value in values]
+    return next((line for line in lines if line.cell_length <= width), lines[-1])
 
 
 def _line(label: Text, value: tuple[str, str], note: Content | None = None) -> Content:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["EditProfile"]
 
 ADD = "+"
+FLAG = 32
+VALUE = 9
 
 
 class EditProfile(ModalScreen[bool]):
@@ -47,7 +49,11 @@ class EditProfile(ModalScreen[bool]):
         width: 1fr; height: 100%; border: none; padding: 0; background: $surface;
         &:focus { border: none; }
     }
-    EditProfile VerticalScroll { width: 1fr; height: 100%; padding: 0 1; }
+    EditProfile VerticalScroll {
+        width: 1fr; height: 100%; padding: 0 0 0 1;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
+    EditProfile.-narrow OptionList { width: 43; }
     EditProfile Horizontal { height: 1fr; }
     EditProfile Input { display: none; }
     EditProfile Static { height: auto; }
@@ -80,7 +86,7 @@ class EditProfile(ModalScreen[bool]):
             )
             with Horizontal():
                 yield OptionList()
-                with VerticalScroll(can_focus=False):
+                with VerticalScroll(can_focus=True):
                     yield Static()
             yield Input()
 
@@ -112,7 +118,10 @@ class EditProfile(ModalScreen[bool]):
     def _row(flag: str, value: str, before: dict[str, str], width: int) -> Content:
         changed = before.get(flag) != value
         shown = value if value != "true" else tr(t("on"))
-        line = Content.assemble(fit(flag, 32), " ", (shown, "bold $warning" if changed else "bold"))
+        # A flag that is cut can still be told from the others; a value cannot.
+        cells = min(FLAG, width - VALUE - 1)
+        style = "bold $warning" if changed else "bold"
+        line = Content.assemble(fit(flag, cells), " ", (shown, style))
         return fit(line, width)
 
     @on(OptionList.OptionSelected)
@@ -179,7 +188,7 @@ class EditProfile(ModalScreen[bool]):
     @work(group="judge", exclusive=True, exit_on_error=False)
     async def _judge(self) -> None:
         draft = self.draft
-        width = max(24, self.query_one(VerticalScroll).content_size.width - 1)
+        width = max(24, self.query_one("VerticalScroll Static").content_size.width)
         lines: list[Content] = []
         try:
             sheet = await self.kit.services.files.sheet(draft)

@@ -130,8 +130,10 @@ class LogsScreen(Place):
 
     def action_kind(self) -> None:
         """Show the next kind of lines."""
-        self._filter = FILTERS[(FILTERS.index(self._filter) + 1) % len(FILTERS)]
-        chosen = self._filter
+        self._show_kind(FILTERS[(FILTERS.index(self._filter) + 1) % len(FILTERS)])
+
+    def _show_kind(self, chosen: str) -> None:
+        self._filter = chosen
         view = self.log_view
         if chosen == "all":
             view.show_only(lambda _: True)
@@ -145,7 +147,16 @@ class LogsScreen(Place):
         view.border_title = Content(title)
 
     def action_evidence(self) -> None:
-        """Go to the next line that proves something."""
+        """Go to the next line that proves something, through a filter that hides it."""
+        if self._go_to_proof():
+            return
+        if self._filter != "all":
+            self._show_kind("all")
+            if self._go_to_proof():
+                return
+        self.notify(tr(t("Those lines are not in the part of the log that is kept here.")))
+
+    def _go_to_proof(self) -> bool:
         proofs = evidence_of(self.view)
         rows = self.log_view.rows
         for _ in proofs:
@@ -154,8 +165,8 @@ class LogsScreen(Place):
             found = next((n for n in range(len(rows) - 1, -1, -1) if wanted in rows[n]), None)
             if found is not None:
                 self.log_view.go_to(found)
-                return
-        self.notify(tr(t("Those lines are not in the part of the log that is kept here.")))
+                return True
+        return False
 
     def action_follow(self) -> None:
         """Follow the log again."""
