@@ -125,9 +125,9 @@ def asked_got_rows(view: View, width: int) -> list[Row]:
     """Return the clamps (unseen first), then what the engine settled on."""
     columns = _columns(view.clamps, width)
     rows = [_clamp_row(c, width, columns, seen=view.seen(c)) for c in view.clamps]
-    facts = _facts(view)
-    if facts.plain:
-        rows.append(Row(fit(facts, width)))
+    # Beside differences there is room for one line; what does not fit whole is left out.
+    lines = _flowed(_facts(view), width)[: 1 if rows else None]
+    rows += [Row(fit(line, width)) for line in lines]
     if not rows:
         rows.append(Row(Content.styled(_nothing(view), "$foreground-muted")))
     return rows
@@ -162,7 +162,8 @@ def _clamp_row(clamp: Clamp, width: int, columns: tuple[int, int, int], *, seen:
     return Row(fit(line, width), tuple(detail), clamp, unseen=not seen)
 
 
-def _facts(view: View) -> Content:
+def _facts(view: View) -> list[Content]:
+    """Return what the engine settled on, the most important first."""
     report = view.server.report
     facts = {} if report is None else report.facts
     parts: list[Content] = []
@@ -186,9 +187,20 @@ def _facts(view: View) -> Content:
         parts.append(
             Content.assemble(tr(t("{count} requests at once", count=figures.count(requests))))
         )
-    if not parts:
-        return Content("")
-    return Content.assemble("  ", Content(f" {glyphs().dot} ").join(parts))
+    return parts
+
+
+def _flowed(parts: list[Content], width: int) -> list[Content]:
+    """Return the parts in as few lines as hold them; none is cut: half a figure misleads."""
+    dot = Content(f" {glyphs().dot} ")
+    lines: list[Content] = []
+    for part in parts:
+        longer = Content.assemble(lines[-1], dot, part) if lines else None
+        if longer is not None and longer.cell_length <= width:
+            lines[-1] = longer
+        else:
+            lines.append(Content.assemble("  ", part))
+    return lines
 
 
 def usable(view: View) -> int | None:
