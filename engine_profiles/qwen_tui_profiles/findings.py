@@ -75,8 +75,8 @@ class Finding:
     rule: str
     severity: Severity
     title: Text
-    evidence: str
-    """What was seen: the flag as written, the figure, the file."""
+    evidence: Text | str
+    """What was seen: the flag as written, the figure, the file; empty = nothing to show."""
     source: str
     """Where the knowledge comes from: seed table, upstream issue, recorded boot."""
     since: str | None
@@ -95,7 +95,7 @@ class Finding:
             "rule": self.rule,
             "severity": self.severity.value,
             "title": str(self.title),
-            "evidence": self.evidence,
+            "evidence": str(self.evidence),
             "source": self.source,
             "since": self.since,
             "until": self.until,

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "LOCALE_DIR",
@@ -28,6 +28,7 @@ __all__ = [
     "from_record",
     "joined",
     "language",
+    "listing",
     "set_language",
     "t",
     "tr",
@@ -66,19 +67,75 @@ def t(template: str, /, **fields: object) -> Text:
     return Text(template, MappingProxyType(fields) if fields else _NO_FIELDS)
 
 
+_SYSTEM_WORDS = {
+    text.template: text
+    for text in (
+        t("Permission denied"),
+        t("Operation not permitted"),
+        t("No such file or directory"),
+        t("Is a directory"),
+        t("Not a directory"),
+        t("File exists"),
+        t("Directory not empty"),
+        t("Text file busy"),
+        t("Device or resource busy"),
+        t("Read-only file system"),
+        t("No space left on device"),
+        t("Disk quota exceeded"),
+        t("File too large"),
+        t("File name too long"),
+        t("Too many levels of symbolic links"),
+        t("Too many open files"),
+        t("Input/output error"),
+        t("Invalid argument"),
+        t("Exec format error"),
+        t("Cannot allocate memory"),
+        t("Function not implemented"),
+        t("Operation not supported"),
+        t("Stale file handle"),
+        t("Broken pipe"),
+        t("Address already in use"),
+        t("Cannot assign requested address"),
+        t("Connection refused"),
+        t("Connection reset by peer"),
+        t("Connection timed out"),
+        t("No route to host"),
+        t("Network is unreachable"),
+    )
+}
+"""What the C library says of an errno, where it is the whole value of a field."""
+
+
 def tr(text: Text | str) -> str:
     """Return ``text`` in the language in use; a plain ``str`` is foreign and passes unchanged."""
     if isinstance(text, str):
         return text
     if not text.template:
         return ""  # gettext answers the header of the catalogue
-    values = {k: tr(v) if isinstance(v, Text) else v for k, v in text.fields.items()}
+    values = {k: _shown(v) for k, v in text.fields.items()}
     return _fill(_Language.current.gettext(text.template), values)
 
 
+def _shown(value: object) -> object:
+    if isinstance(value, Text):
+        return tr(value)
+    known = _SYSTEM_WORDS.get(value) if isinstance(value, str) else None
+    return value if known is None else tr(known)
+
+
+def listing(words: Sequence[Text | str]) -> Text:
+    """Return words in a row, with the mark between them that a language uses."""
+    if not words:
+        return Text("")
+    said: Text | str = words[0]
+    for word in words[1:]:
+        said = t("{first}, {second}", first=said, second=word)
+    return said if isinstance(said, Text) else t("{word}", word=said)
+
+
 def joined(words: Iterable[Text | str]) -> str:
-    """Return words in a row, translated, with the language's mark between them."""
-    return tr(t(", ")).join(tr(word) for word in words)
+    """Return words in a row, translated."""
+    return tr(listing(tuple(words)))
 
 
 def tr_shipped(text: str) -> str:

@@ -252,5 +252,5 @@ def test_samples(
     _poke(name, change)(folder)
     report = verify(folder, sampling=check_samples)
     assert [f.rule for f in report.findings] == [rule]
-    assert say in report.findings[0].evidence + str(report.findings[0].detail)
+    assert say in str(report.findings[0].evidence) + str(report.findings[0].detail)
     assert report.findings[0].tensors == (name,)

@@ -31,7 +31,7 @@ def _check(report: VerifyReport, fault: Fault | FileFault) -> None:
         str(first.detail),
     )
     text = " ".join(
-        [str(first.title), str(first.detail), first.evidence, *first.tensors, *first.files]
+        [str(first.title), str(first.detail), str(first.evidence), *first.tensors, *first.files]
     )
     assert fault.say.lower() in text.lower(), text
     assert str(first.consequence)

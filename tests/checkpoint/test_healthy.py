@@ -266,4 +266,4 @@ def test_w4a16_needs_a_release(tmp_path: Path) -> None:
     folder = healthy("mo-w4a16").write(tmp_path / "x")
     old = verify(folder, engine_version="0.5.17")
     assert [f.rule for f in old.findings] == ["Q01"]
-    assert "0.5.19" in old.findings[0].evidence
+    assert "0.5.19" in str(old.findings[0].evidence)

@@ -196,7 +196,7 @@ def test_ctrl_c_takes_a_swap_back(home: Home) -> None:
     swap = home.start("swap", "--yes")
     assert swap.stderr is not None
     for line in swap.stderr:
-        if "load_weights" in line:
+        if "loading weights" in line:
             break
     swap.send_signal(signal.SIGINT)
     _, err = swap.communicate(timeout=30)

@@ -75,7 +75,8 @@ async def test_a_neighbour_on_the_gpu_is_kept_as_a_warning(paths: Paths) -> None
     flight = await preflight(profile, paths, Script(gpu(20, 4_000_001)))
     (finding,) = [f for f in flight.findings if f.rule == "gpu-neighbour"]
     assert "python (pid 4000001) holds 20.0 GiB of GPU 0" in str(finding.title)
-    assert any(w.startswith("gpu-neighbour: ") for w in require(profile, flight, "no model"))
+    told = require(profile, flight, "no model")
+    assert any(str(w).startswith("gpu-neighbour: ") for w in told)
     # Before a swap it is our own server that holds it.
     flight = await preflight(profile, paths, Script(gpu(20, 4_000_001)), own_server_runs=True)
     assert not [f for f in flight.findings if f.rule == "gpu-neighbour"]
@@ -94,4 +95,5 @@ def test_errors_stop_a_launch_and_force_keeps_them() -> None:
         require(profile, flight, None)
     assert "--force REASON" in str(caught.value.remedy)
     assert "Lower --x." in str(caught.value.remedy)
-    assert require(profile, flight, "I know") == ("a: It breaks.", "b: It breaks.")
+    told = require(profile, flight, "I know")
+    assert [str(w) for w in told] == ["a: It breaks.", "b: It breaks."]

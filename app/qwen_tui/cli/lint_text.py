@@ -74,7 +74,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     yield from _wrapped(f"{tr(finding.title)}  [{finding.rule}]", f"{_WORDS[finding.severity]}    ")
     if finding.detail is not None:
         yield from _wrapped(tr(finding.detail), "         ")
-    yield from _wrapped(cited(finding.evidence), "         > ")
+    yield from _wrapped(tr(finding.evidence), "         > ")
     if finding.remedy is not None:
         yield from _wrapped(tr(finding.remedy), "         → ")
     span = _span(finding)

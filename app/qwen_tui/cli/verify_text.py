@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.checkpoint.report import Verdict
+from qwen_tui_diagnostics.checkpoint.report import Verdict, reach_words
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
-from qwen_tui_profiles.text import t, tr
-from qwen_tui_profiles.wrapping import columns, wrapped
+from qwen_tui_profiles.text import joined, t, tr
+from qwen_tui_profiles.wrapping import columns, padded, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,8 @@ def report_lines(report: VerifyReport) -> Iterator[str]:
                     )[:4]
                 )
                 name = tr(_PARTS.get(part, t("other")))
-                yield f"  {name:<14} {_size(size):>11}   {kinds}"
-    judged = ", ".join(f"{name} {reach}" for name, reach in report.judged.as_json().items())
+                yield f"  {padded(name, 14)} {_size(size):>11}   {kinds}"
+    judged = joined(reach_words(report.judged))
     yield tr(t("Judged: {judged}", judged=judged))
     assumed = report.assumed
     how = t("stated") if assumed.stated else t("the newest known; name another with --engine")
@@ -96,8 +96,8 @@ def _finding_lines(finding: CheckpointFinding) -> Iterator[str]:
     yield from _wrapped(head, f"{_WORDS[finding.severity]}    ")
     if finding.detail is not None:
         yield from _wrapped(tr(finding.detail), "         ")
-    if finding.detail is None or finding.evidence not in str(finding.detail):
-        yield from _wrapped(finding.evidence, "         > ")
+    if finding.detail is None or str(finding.evidence) not in str(finding.detail):
+        yield from _wrapped(tr(finding.evidence), "         > ")
     if finding.files:
         more = (
             t(" and {count} more", count=len(finding.files) - 3) if len(finding.files) > 3 else ""

@@ -106,7 +106,7 @@ def refusal_of(plan: Plan) -> Finding | None:
         rule="plan-does-not-fit",
         severity=Severity.ERROR,
         title=plan.failure,
-        evidence=plan.failure_class or "memory plan",
+        evidence=plan.failure_class or t("memory plan"),
         source="memory plan",
         since=None,
         until=None,

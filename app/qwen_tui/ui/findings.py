@@ -33,7 +33,7 @@ def finding_lines(finding: Finding, width: int) -> list[Content]:
     if finding.remedy is not None:
         remedy = Content.assemble((f"{marks.remedy} ", "$accent"), tr(finding.remedy))
         out += wrapped(remedy, width, indent=2, most=4)
-    proofs = (cited(finding.evidence), cited(finding.source))
+    proofs = (tr(finding.evidence), cited(finding.source))
     proof = f" {marks.dot} ".join(part for part in proofs if part)
     if proof:
         out += wrapped((proof, "$foreground-muted"), width, indent=2, most=2)

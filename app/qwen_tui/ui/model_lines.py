@@ -10,9 +10,10 @@ from qwen_tui.ui import figures
 from qwen_tui.ui.cells import bar, fit, wrapped
 from qwen_tui.ui.findings import STYLES
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui_diagnostics.checkpoint.report import reach_words
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
-from qwen_tui_profiles.text import Text, t, tr
+from qwen_tui_profiles.text import Text, joined, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,9 +85,7 @@ def report_lines(report: VerifyReport, width: int) -> list[Content]:
     words = [w for w in (report.architecture, report.format, report.quantization) if w]
     head = Content.assemble(verdict_mark(report.verdict.value), "  ", clean(", ".join(words)))
     out = wrapped(head, width)
-    judged = report.judged.as_json()
-    passes = ", ".join(f"{name} {reach}" for name, reach in judged.items())
-    out += wrapped((passes, "$foreground-muted"), width)
+    out += wrapped((joined(reach_words(report.judged)), "$foreground-muted"), width)
     for finding in report.findings:
         out += checkpoint_finding(finding, width)
     out += inventory_lines(report.inventory.by_part, width)

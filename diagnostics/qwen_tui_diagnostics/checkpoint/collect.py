@@ -63,7 +63,7 @@ class Findings:
         self,
         rule: str,
         *,
-        evidence: str,
+        evidence: Text | str,
         severity: Severity | None = None,
         detail: Text | None = None,
         consequence: Text | None = None,
@@ -85,7 +85,7 @@ class Findings:
                 severity=severity or row.severity,
                 title=_filled(row.title, fields or {}),
                 detail=detail,
-                evidence=clean(evidence),
+                evidence=_cleaned(evidence),
                 consequence=_filled(said, fields or {}),
                 remedy=None if advice is None else _filled(advice, fields or {}),
                 source=row.source,
@@ -109,6 +109,13 @@ class Findings:
         """Errors first; within a severity causes before effects."""
         order = {rule: number for number, rule in enumerate(all_rules())}
         return tuple(sorted(self.found, key=lambda f: (_RANK[f.severity], order[f.rule])))
+
+
+def _cleaned(evidence: Text | str) -> Text | str:
+    if isinstance(evidence, str):
+        return clean(evidence)
+    plain = {k: clean(v) if isinstance(v, str) else v for k, v in evidence.fields.items()}
+    return Text(evidence.template, plain)
 
 
 def _filled(text: Text, fields: Mapping[str, object]) -> Text:

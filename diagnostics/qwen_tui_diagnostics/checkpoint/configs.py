@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui_diagnostics.checkpoint.architecture import ARCHITECTURES, section
 from qwen_tui_diagnostics.checkpoint.index import read_json
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def read_configs(source: Source, found: Findings) -> Configs:
     names = document.get("architectures")
     name = names[0] if isinstance(names, list) and names else None
     if not isinstance(name, str) or not name:
-        found.add("M01", evidence="no architectures", files=["config.json"])
+        found.add("M01", evidence=t("no architectures"), files=["config.json"])
         return Configs(config=document)
     hf_quant, _ = read_json(source, "hf_quant_config.json", _LARGEST_BYTES)
     return Configs(

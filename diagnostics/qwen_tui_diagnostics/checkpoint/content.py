@@ -70,7 +70,7 @@ class ContentPass:
         if self.manifest is not None:
             _say_absent(j, records)
         if not jobs:
-            j.found.add("H06", evidence=f"{len(names)} files", count=len(names))
+            j.found.add("H06", evidence=t("{count} files", count=len(names)), count=len(names))
             return Reach.NONE
         if self.begin is not None:
             self.begin(sum(j.source.files()[job.name].size for job in jobs))

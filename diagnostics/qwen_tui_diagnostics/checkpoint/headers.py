@@ -67,7 +67,7 @@ def read_shards(source: Source, names: Iterable[str], found: Findings) -> dict[s
     if odd:
         found.add(
             "F12",
-            evidence="no __metadata__.format, padding, or first character",
+            evidence=t("no __metadata__.format, padding, or first character"),
             files=[shard.name for shard in odd],
         )
     sparse = [shard for shard in shards.values() if shard.hole_bytes]
@@ -131,7 +131,7 @@ def _judge(source: Source, shard: Shard, head: bytes, found: Findings) -> None:
     if len(head) < 8:
         found.add(
             "F04",
-            evidence=f"{shard.size} bytes",
+            evidence=t("{size} bytes", size=shard.size),
             detail=t("The file has {size} bytes; a header needs 8 and more.", size=shard.size),
             files=[shard.name],
         )
@@ -149,7 +149,7 @@ def _judge(source: Source, shard: Shard, head: bytes, found: Findings) -> None:
     if length > LARGEST_HEADER_BYTES or 8 + length > shard.size:
         found.add(
             "F04",
-            evidence=f"N = {length}, file {shard.size} bytes",
+            evidence=t("N = {length}, file {size} bytes", length=length, size=shard.size),
             detail=t(
                 "The first 8 bytes announce a header of {length} bytes; the file has {size}.",
                 length=length,
@@ -206,7 +206,7 @@ def _too_complex(shard: Shard, found: Findings, length: int) -> None:
     found.add(
         "F05",
         severity=Severity.INFO,
-        evidence=f"header of {length:,} bytes",
+        evidence=t("header of {length:,} bytes", length=length),
         detail=t("The header is larger than any known release's; it was not looked at."),
         consequence=t("This file was not judged."),
         files=[shard.name],
@@ -221,7 +221,7 @@ def _check_end(shard: Shard, header: Header, found: Findings) -> None:
     if difference > 0:
         found.add(
             "F07",
-            evidence=f"{shard.size} bytes, {wanted} expected",
+            evidence=t("{size} bytes, {wanted} expected", size=shard.size, wanted=wanted),
             detail=t("The file is {count} bytes too long.", count=f"{difference:,}"),
             files=[shard.name],
         )
@@ -233,7 +233,7 @@ def _check_end(shard: Shard, header: Header, found: Findings) -> None:
     )
     found.add(
         "F07",
-        evidence=f"{shard.size} bytes, {wanted} expected",
+        evidence=t("{size} bytes, {wanted} expected", size=shard.size, wanted=wanted),
         detail=t(
             "{count} bytes are missing at the end; the first tensor cut off is {tensor}.",
             count=f"{-difference:,}",

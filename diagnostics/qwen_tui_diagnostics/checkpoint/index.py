@@ -103,7 +103,7 @@ def read_index(source: Source, found: Findings) -> Index:
                 index.total_size = total
         else:
             index.broken = True
-            found.add("N01", evidence=problem or "no weight_map", files=[INDEX_NAME])
+            found.add("N01", evidence=problem or t("no weight_map"), files=[INDEX_NAME])
     if index.weight_map is None:
         index.loaded = tuple(name for name in here if not (BESIDE.match(name) and len(here) > 1))
         index.skipped = tuple(name for name in here if name not in index.loaded)
@@ -244,7 +244,9 @@ def _check_numbering(index: Index, found: Findings) -> None:
             absent = [n for n in range(first, min(total + first, 10_000)) if n not in numbers]
             found.add(
                 "N09",
-                evidence=f"{clean(stem)}: {len(numbers)} of {total}",
+                evidence=t(
+                    "{stem}: {count} of {total}", stem=clean(stem), count=len(numbers), total=total
+                ),
                 detail=t("Missing numbers: {numbers}.", numbers=", ".join(map(str, absent[:8]))),
                 count=total - len(numbers),
             )
@@ -262,7 +264,7 @@ def _check_leftovers(
         files = dict.fromkeys(name for key in double for name in holders.of(key))
         found.add(
             "N10",
-            evidence=f"{len(double)} tensors in more than one file",
+            evidence=t("{count} tensors in more than one file", count=len(double)),
             tensors=double,
             count=len(double),
             files=files,
@@ -297,7 +299,12 @@ def _check_map(
         key = elsewhere[0]
         found.add(
             "N04",
-            evidence=f"{key}: index {weight_map[key]}, stored in {holders.of(key)[0]}",
+            evidence=t(
+                "{key}: index {weight_map}, stored in {of}",
+                key=key,
+                weight_map=weight_map[key],
+                of=holders.of(key)[0],
+            ),
             tensors=elsewhere,
             count=len(elsewhere),
             files=dict.fromkeys(weight_map[key] for key in elsewhere),
@@ -377,6 +384,8 @@ def _say_total(declared: float, total: int, found: Findings) -> None:
     found.add(
         "N11",
         severity=Severity.WARN if far else Severity.INFO,
-        evidence=f"total_size {int(declared):,}, tensors {total:,}",
+        evidence=t(
+            "total_size {declared:,}, tensors {total:,}", declared=int(declared), total=total
+        ),
         files=[INDEX_NAME],
     )

@@ -204,7 +204,7 @@ def _judge_tensors(
         j.found.add(
             "M01",
             severity=Severity.INFO,
-            evidence="no usable num_hidden_layers, layer_types or hidden_size",
+            evidence=t("no usable num_hidden_layers, layer_types or hidden_size"),
             consequence=t("The tensors were not compared with the config."),
             files=["config.json"],
         )

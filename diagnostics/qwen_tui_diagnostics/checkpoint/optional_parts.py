@@ -25,17 +25,19 @@ def check_head(stock: Stock, dims: Dims, found: Findings, *, whole: bool) -> Non
     if head:
         key = next(iter(head.values())).key
         if dims.tied and whole and not {"embed_tokens"} & (stock.modules.keys() | stock.claimed):
-            found.add("M06", evidence=f"tie_word_embeddings true, {key} stored, no embedding")
+            found.add(
+                "M06", evidence=t("tie_word_embeddings true, {key} stored, no embedding", key=key)
+            )
         elif dims.tied_surely:
             found.add(
                 "M06",
                 severity=Severity.WARN,
-                evidence=f"tie_word_embeddings true, {key} stored",
+                evidence=t("tie_word_embeddings true, {key} stored", key=key),
                 consequence=t("The stored head is ignored; the embedding serves as head."),
                 tensors=[key],
             )
     elif not dims.tied and whole and "lm_head" not in stock.claimed:
-        found.add("M06", evidence="tie_word_embeddings false, no lm_head stored")
+        found.add("M06", evidence=t("tie_word_embeddings false, no lm_head stored"))
 
 
 def check_mtp(
@@ -89,7 +91,9 @@ def check_vision(
     found.add(
         "M11",
         severity=Severity.WARN if assumed.language_only else Severity.ERROR,
-        evidence="vision_config, no visual.* tensors" if not any_stored else ", ".join(names[:3]),
+        evidence=t("vision_config, no visual.* tensors")
+        if not any_stored
+        else ", ".join(names[:3]),
         tensors=names,
         count=len(names) or 1,
     )

@@ -72,7 +72,12 @@ def _check_layer(
         numbers = absent if absent and whole else beyond
         found.add(
             "M12",
-            evidence=f"layers.{layer}: {len(shards)} shards, split_ngram_parts {parts}",
+            evidence=t(
+                "layers.{layer}: {count} shards, split_ngram_parts {parts}",
+                layer=layer,
+                count=len(shards),
+                parts=parts,
+            ),
             detail=t("Shards {numbers} are missing.", numbers=", ".join(map(str, numbers[:8])))
             if numbers is absent
             else t("Shards {numbers} are too many.", numbers=", ".join(map(str, numbers[:8]))),
@@ -112,7 +117,12 @@ def _check_rows(
     if heads and width and width % heads == 0 and stored_width != width // heads:
         found.add(
             "M12",
-            evidence=f"layers.{layer}: rows are {stored_width} wide, config {width // heads}",
+            evidence=t(
+                "layers.{layer}: rows are {stored_width} wide, config {width}",
+                layer=layer,
+                stored_width=stored_width,
+                width=width // heads,
+            ),
             detail=t("The table's rows have another width than the config gives them."),
             count=parts,
         )
@@ -131,8 +141,13 @@ def _check_rows(
         number = min(wrong)
         found.add(
             "M12",
-            evidence=f"layers.{layer}.shard_{number}: {shards[number].entry.shape[0]} rows, "
-            f"{min(each, rows - number * each)} expected",
+            evidence=t(
+                "layers.{layer}.shard_{number}: {shape} rows, {each} expected",
+                layer=layer,
+                number=number,
+                shape=shards[number].entry.shape[0],
+                each=min(each, rows - number * each),
+            ),
             detail=t(
                 "The config gives the table {rows} rows in {parts} shards of {each}.",
                 rows=f"{rows:,}",

@@ -42,7 +42,7 @@ def check_config(c: QuantContext) -> bool:
         c.found.add(
             "Q17",
             severity=Severity.WARN,
-            evidence="quantization_config at the top level and under text_config differ",
+            evidence=t("quantization_config at the top level and under text_config differ"),
             consequence=t("The engine follows the top level; other tools may not."),
             files=["config.json"],
             fields={"method": selection.name or "METHOD"},
@@ -80,7 +80,7 @@ def check_config(c: QuantContext) -> bool:
         c.found.add(
             "Q01",
             severity=Severity.WARN,
-            evidence="sym is not true, desc_act is absent, or bits are not 4 or 8",
+            evidence=t("sym is not true, desc_act is absent, or bits are not 4 or 8"),
             consequence=t("SGLang falls back to plain gptq: slow, FP16 activations only."),
             files=["config.json"],
         )
@@ -161,12 +161,12 @@ def _check_kv(c: QuantContext) -> None:
         if config is not None and _kv_words(flat_or_nested(config)) == "FP8":
             declared = True
     if declared and not scales and c.whole and not c.stock.claimed:
-        c.found.add("Q19", evidence="KV cache FP8 declared, no k_scale or v_scale stored")
+        c.found.add("Q19", evidence=t("KV cache FP8 declared, no k_scale or v_scale stored"))
     elif scales and not declared:
         c.found.add(
             "Q19",
             severity=Severity.WARN,
-            evidence="k_scale and v_scale stored, no FP8 KV cache declared",
+            evidence=t("k_scale and v_scale stored, no FP8 KV cache declared"),
             tensors=scales,
             count=len(scales),
         )

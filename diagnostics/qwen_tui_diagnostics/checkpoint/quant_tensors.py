@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.checkpoint.stock import Stored
     from qwen_tui_diagnostics.checkpoint.storage import Companion, Scheme
     from qwen_tui_diagnostics.checkpoint.values import ValueReader
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["check_kernels", "check_scalars", "check_tensors", "kernel_refuses_gates"]
 
@@ -121,7 +122,7 @@ def _check_shape(
             return
         have = _words_of(scheme, shape, rows, columns)
         bundles.add(
-            "Q10", (have, scheme.words), modules=[name], keys=[stored.key],
+            "Q10", (str(have), scheme.words), modules=[name], keys=[stored.key],
             files=[stored.file], draft=draft, count=count,
             why=t("{suffix} is {shape}: made for {have}, declared is {declared}",
                   suffix=companion.suffix, shape=str(list(shape)), have=have,
@@ -136,34 +137,39 @@ def _check_shape(
     )  # fmt: skip
 
 
-def _declared_words(scheme: Scheme) -> str:
+def _declared_words(scheme: Scheme) -> Text:
     if scheme.block is not None:
-        return f"blocks of {scheme.block[0]}x{scheme.block[1]}"
+        return t("blocks of {shape}", shape="x".join(map(str, scheme.block)))
     if scheme.strategy is Strategy.GROUP:
-        return f"group size {scheme.group}" if scheme.group else "one scale a row"
-    return {"tensor": "one scale a matrix", "channel": "one scale a row"}[scheme.strategy.value]
+        return t("group size {size}", size=scheme.group) if scheme.group else t("one scale a row")
+    whole = scheme.strategy.value == "tensor"
+    return t("one scale a matrix") if whole else t("one scale a row")
 
 
-def _words_of(scheme: Scheme, shape: tuple[int, ...], rows: int, columns: int) -> str:
+def _group(size: int) -> Text:
+    return t("group size {size}", size=size)
+
+
+def _words_of(scheme: Scheme, shape: tuple[int, ...], rows: int, columns: int) -> Text:
     """Say what group or block size a scale of this shape was made for."""
     if math.prod(shape) == 1:
-        return "one scale a matrix"
+        return t("one scale a matrix")
     if len(shape) != 2 or 0 in shape:
-        return "another matrix"
+        return t("another matrix")
     down, across = shape
     transposed = scheme.form in {Form.AWQ, Form.GPTQ}
     if transposed:
         down, across = across, down
         if across and columns % across == 0:
-            return f"group size {columns // across}"
-        return "another matrix"
+            return _group(columns // across)
+        return t("another matrix")
     if down == rows:
         if across == 1:
-            return "one scale a row"
-        return f"group size {columns // across}" if columns % across == 0 else "another matrix"
+            return t("one scale a row")
+        return _group(columns // across) if columns % across == 0 else t("another matrix")
     if rows % down == 0 and columns % across == 0:
-        return f"blocks of {rows // down}x{columns // across}"
-    return "another matrix"
+        return t("blocks of {shape}", shape=f"{rows // down}x{columns // across}")
+    return t("another matrix")
 
 
 def kernel_refuses_gates(module: Module, scheme: Scheme) -> bool:

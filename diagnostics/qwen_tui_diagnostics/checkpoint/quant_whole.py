@@ -29,7 +29,9 @@ def check_undeclared(c: QuantContext, seen: Sequence[Seen]) -> bool:
     count = sum(len(item.quantized) for item in odd) + len(experts)
     c.found.add(
         "Q20",
-        evidence=f"no quantization declared, stored: {', '.join(names) or 'experts'}",
+        evidence=t(
+            "no quantization declared, stored: {names}", names=", ".join(names) or "experts"
+        ),
         detail=t(
             "config.json declares no quantization, but {count} matrices are stored quantized.",
             count=count,
@@ -63,7 +65,7 @@ def check_other_method(c: QuantContext, seen: Sequence[Seen], method: Method) ->
     have = ", ".join(sorted(form.value for form in stored)) or "bf16"
     c.found.add(
         "Q20",
-        evidence=f"declared {method.words}, stored {have}",
+        evidence=t("declared {words}, stored {have}", words=method.words, have=have),
         detail=t(
             "config.json declares {declared}; every matrix is stored as {stored}.",
             declared=method.words,

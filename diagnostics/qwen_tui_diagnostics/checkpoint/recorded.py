@@ -55,7 +55,9 @@ def check_records(j: Judgement) -> None:
         name, have, want = wrong[0]
         j.found.add(
             "H01",
-            evidence=f"{name}: {have:,} bytes, recorded {want:,}",
+            evidence=t(
+                "{name}: {have:,} bytes, recorded {want:,}", name=name, have=have, want=want
+            ),
             files=[name for name, _, _ in wrong],
         )
     commits = {

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qwen_tui_profiles.text import Text
 
 __all__ = [
     "MOST_EXAMPLES",
@@ -23,6 +23,7 @@ __all__ = [
     "Reach",
     "Verdict",
     "VerifyReport",
+    "reach_words",
 ]
 
 MOST_EXAMPLES = 3
@@ -55,7 +56,7 @@ class CheckpointFinding:
     severity: Severity
     title: Text
     detail: Text | None
-    evidence: str
+    evidence: Text | str
     """What was seen: names, figures, the entry of the config. Cleaned."""
     consequence: Text
     """What the engine does with it: what a user would see."""
@@ -75,7 +76,7 @@ class CheckpointFinding:
             "severity": self.severity.value,
             "title": str(self.title),
             "detail": None if self.detail is None else str(self.detail),
-            "evidence": self.evidence,
+            "evidence": str(self.evidence),
             "consequence": str(self.consequence),
             "remedy": None if self.remedy is None else str(self.remedy),
             "source": self.source,
@@ -83,6 +84,16 @@ class CheckpointFinding:
             "count": self.count,
             "files": list(self.files),
         }
+
+
+_PASSES = {
+    "files": t("files"),
+    "index": t("index"),
+    "model": t("model"),
+    "quantization": t("quantization"),
+    "content": t("content"),
+}
+_REACHES = {Reach.FULL: t("full"), Reach.PARTIAL: t("partial"), Reach.NONE: t("not judged")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +115,14 @@ class Judged:
             "quantization": self.quantization.value,
             "content": self.content.value,
         }
+
+
+def reach_words(judged: Judged) -> tuple[Text, ...]:
+    """Return ``files full``, ``index none``, … for people."""
+    return tuple(
+        t("{name} {reach}", name=word, reach=_REACHES[getattr(judged, name)])
+        for name, word in _PASSES.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,13 @@ _WEIGHTS = (".weight_packed", ".qweight", ".weight")
 _FLOATS = {"F32": ("f", 4), "F16": ("e", 2), "F64": ("d", 8)}
 
 
+_TROUBLES = {
+    "NaN or infinite": t("NaN or infinite"),
+    "NaN": t("NaN"),
+    "all zero": t("all zero"),
+}
+
+
 def check_samples(j: Judgement) -> None:
     """Read samples of scales and quantized weights."""
     broken: dict[str, list[tuple[str, str]]] = {}
@@ -49,9 +56,9 @@ def check_samples(j: Judgement) -> None:
         keys = [key for key, _ in found]
         j.found.add(
             "S01",
-            evidence=f"{keys[0]}: {trouble}",
+            evidence=t("{key}: {trouble}", key=keys[0], trouble=_TROUBLES[trouble]),
             detail=t("{tensors}: {trouble}", tensors="; ".join(group_names(keys)[:4]),
-                     trouble=trouble),
+                     trouble=_TROUBLES[trouble]),
             tensors=keys,
             count=len(keys),
             files=[name for _, name in found],

@@ -43,7 +43,7 @@ def check_small_files(source: Source, dims: Dims, found: Findings) -> None:
         found.add(
             "M13",
             severity=Severity.INFO,
-            evidence="weights and config only",
+            evidence=t("weights and config only"),
             detail=t("The folder holds weights alone; the tokenizer must come from elsewhere."),
             consequence=t("The engine needs --tokenizer-path."),
         )
@@ -54,7 +54,7 @@ def check_small_files(source: Source, dims: Dims, found: Findings) -> None:
         found.add(
             "M13",
             severity=Severity.ERROR,
-            evidence=f"{bad[0]} is broken" if bad else "no tokenizer.json",
+            evidence=t("{bad} is broken", bad=bad[0]) if bad else t("no tokenizer.json"),
             detail=t("No usable tokenizer is in the folder."),
             consequence=t("The engine refuses to start."),
             files=bad or ["tokenizer.json"],

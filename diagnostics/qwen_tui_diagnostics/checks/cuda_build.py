@@ -132,18 +132,18 @@ def _big_kernels(facts: Facts, target: Target) -> Text | None:
 
 
 def _jit_cache(facts: Facts, target: Target) -> Verdict:
-    low: list[str] = []
-    bad: list[str] = []
+    low: list[Text] = []
+    bad: list[Text] = []
     for row in facts.rows("toolkit.caches"):
         name, path = row.text("name"), row.text("path")
         if not row.flag("writable"):
-            bad.append(f"{path} is not writable")
+            bad.append(t("{path} is not writable", path=path))
         elif row.flag("noexec") and name != "temporary":
-            bad.append(f"{path} is mounted noexec")
+            bad.append(t("{path} is mounted noexec", path=path))
         elif row.integer("available_bytes") < CACHE_LOW_BYTES:
-            bad.append(f"{path} has {gib(row.integer('available_bytes'))}")
+            bad.append(t("{path} has {size}", path=path, size=gib(row.integer("available_bytes"))))
         elif row.integer("available_bytes") < CACHE_GOOD_BYTES:
-            low.append(f"{path} has {gib(row.integer('available_bytes'))}")
+            low.append(t("{path} has {size}", path=path, size=gib(row.integer("available_bytes"))))
     remedy = fix(
         t("point the caches to a local folder that allows execution"),
         "export FLASHINFER_WORKSPACE_BASE=$HOME TRITON_CACHE_DIR=$HOME/.triton",

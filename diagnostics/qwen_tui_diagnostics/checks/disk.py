@@ -20,9 +20,11 @@ from qwen_tui_diagnostics.checks.disk_reads import READ_CHECKS
 from qwen_tui_diagnostics.checks.folders import WEIGHT_ROLES, concerns, worst_of
 from qwen_tui_diagnostics.checks.needs import needs_of
 from qwen_tui_diagnostics.checks.units import GIB, gb, gib, listed
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import listing, t
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_diagnostics.result import Remedy, Verdict
@@ -39,6 +41,15 @@ _REMOVABLE_POINTS = ("/media", "/run/media")
 _SEQUENTIAL = "bench.samples.sequential.bytes_per_s"
 
 
+_ROLES = {
+    "model": t("model"),
+    "ple": t("PLE rows"),
+    "logs": t("logs"),
+    "cache": t("cache"),
+    "hub": t("Hub cache"),
+}
+
+
 def _path(facts: Facts, target: Target) -> Verdict:
     def judge(entry: Facts) -> Verdict:
         path, error = entry.text("path"), entry.integer("write_errno")
@@ -53,7 +64,10 @@ def _path(facts: Facts, target: Target) -> Verdict:
         return failed(
             t("{path}: {reason} ({name})", path=path, reason=os.strerror(error), name=name),
             expected=t("a file can be created, written and flushed there"),
-            consequence=t("the launch stops when it writes its {roles}", roles=", ".join(roles)),
+            consequence=t(
+                "the launch stops when it writes its {roles}",
+                roles=listing([_ROLES.get(role, role) for role in roles]),
+            ),
             remedy=_write_remedy(error, path),
         )
 
@@ -117,6 +131,14 @@ def _mount(facts: Facts, target: Target) -> Verdict:
     return worst_of(facts, judge, WEIGHT_ROLES)
 
 
+def _stacked(layers: Sequence[str]) -> Text:
+    """Return ``ext4 on dm-crypt on nvme nvme0n1``."""
+    stack = t("{layer}", layer=layers[0])
+    for layer in layers[1:]:
+        stack = t("{above} on {below}", above=stack, below=layer)
+    return stack
+
+
 def _device(facts: Facts, target: Target) -> Verdict:
     judged = f" --profile {target.profile}" if target.profile is not None else ""
 
@@ -129,7 +151,7 @@ def _device(facts: Facts, target: Target) -> Verdict:
         bottom = entry.at("device.bottom")
         kind, name = bottom.text("kind"), bottom.text("name")
         layers = [layer.text("kind") for layer in entry.rows("device.layers")]
-        stack = " on ".join([entry.text("mount.filesystem"), *layers, f"{kind} {name}"])
+        stack = _stacked([entry.text("mount.filesystem"), *layers, f"{kind} {name}"])
         shown = t("{path}: {stack}", path=entry.text("path"), stack=stack)
         if kind == "nvme":
             return ok(shown)

@@ -242,8 +242,8 @@ def _nodes(facts: Facts, target: Target) -> Verdict:
     )
     if not missing and not closed:
         return ok(t("device nodes are there and can be opened"))
-    problems = [f"/dev/{name} is missing" for name in missing]
-    problems += [f"/dev/{name} cannot be opened" for name in closed]
+    problems = [t("/dev/{name} is missing", name=name) for name in missing]
+    problems += [t("/dev/{name} cannot be opened", name=name) for name in closed]
     if wsl:
         return failed(
             t("{problems}", problems=listed(problems)),

@@ -60,8 +60,8 @@ def _pins(facts: Facts, target: Target) -> Verdict:
     engine = install.text("engine")
     packages = install.at("packages")
     read = set(facts.texts("engine.packages_read"))
-    broken: list[str] = []
-    loose: list[str] = []
+    broken: list[Text] = []
+    loose: list[Text] = []
     checked = 0
     for line in install.texts("requires"):
         requirement = requirement_of(line)
@@ -70,17 +70,26 @@ def _pins(facts: Facts, target: Target) -> Verdict:
         name, wanted = requirement
         if not packages.has(name):
             if name in read:
-                broken.append(f"{name} is not installed, {wanted} needed")
+                broken.append(
+                    t("{name} is not installed, {wanted} needed", name=name, wanted=wanted)
+                )
             continue
         version = packages.text(name)
         try:
             fits = satisfies(version, wanted)
         except InputError:
-            loose.append(f"{name} {version} ({wanted}?)")
+            loose.append(
+                t("{name} {version} ({wanted}?)", name=name, version=version, wanted=wanted)
+            )
             continue
         checked += 1
         if not fits:
-            text = f"{name} {version} installed, {wanted} needed"
+            text = t(
+                "{name} {version} installed, {wanted} needed",
+                name=name,
+                version=version,
+                wanted=wanted,
+            )
             (broken if wanted.startswith("==") else loose).append(text)
     remedy = fix(
         t("reinstall the engine with its own pins, into a fresh environment"),
@@ -89,7 +98,7 @@ def _pins(facts: Facts, target: Target) -> Verdict:
     if broken:
         return failed(
             t("{packages}", packages=listed(broken)),
-            *(t("{package}", package=item) for item in loose),
+            *loose,
             expected=t("the versions that {engine} pins", engine=engine),
             consequence=t("undefined symbols, or an assertion at start"),
             remedy=remedy,
@@ -146,8 +155,9 @@ def _flashinfer(facts: Facts, target: Target) -> Verdict:
     python = versions["flashinfer-python"]
     different = [f"{name} {version}" for name, version in versions.items() if version != python]
     if not different:
-        return ok(t("flashinfer {version}{parts}", version=python,
-                    parts="" if len(versions) == 1 else " and its prebuilt kernels"))  # fmt: skip
+        if len(versions) == 1:
+            return ok(t("flashinfer {version}", version=python))
+        return ok(t("flashinfer {version} and its prebuilt kernels", version=python))
     shown = t("flashinfer-python {version}, but {others}", version=python,
               others=listed(different))  # fmt: skip
     remedy = fix(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qwen_tui_diagnostics.facts import Facts
     from qwen_tui_diagnostics.result import Verdict
     from qwen_tui_profiles.plan.result import Plan
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["judge_free", "judge_holders", "judge_total", "plan_for"]
 
@@ -206,20 +207,20 @@ def _unified(facts: Facts, target: Target, device: Facts, available: int) -> Ver
 
 def judge_holders(facts: Facts, target: Target) -> Verdict:
     """Does another compute process use the card?"""
-    others: list[str] = []
+    others: list[Text] = []
     silent = 0
     devices = selected(facts, target)
     for device in devices:
-        place = f"GPU {device.integer('index')}: " if len(devices) > 1 else ""
+        gpu = device.integer("index")
         for process in device.rows("processes"):
             if process.integer("pid") in target.own_pids:
                 continue
             compute = "compute" in process.text("kind")
             if not process.has("used_bytes"):
                 silent += 1
-                others.append(place + _holder(process))
+                others.append(_holder(process, gpu if len(devices) > 1 else None))
             elif compute and process.integer("used_bytes") > HOLDER_BYTES:
-                others.append(place + _holder(process))
+                others.append(_holder(process, gpu if len(devices) > 1 else None))
     if others:
         return warned(
             t("{who}", who=listed(others)),
@@ -241,7 +242,7 @@ def _own_bytes(device: Facts, target: Target) -> int:
     )
 
 
-def _holders(device: Facts, target: Target) -> Sequence[str]:
+def _holders(device: Facts, target: Target) -> Sequence[Text]:
     if not device.has("processes"):
         return ()
     return [
@@ -251,7 +252,13 @@ def _holders(device: Facts, target: Target) -> Sequence[str]:
     ]
 
 
-def _holder(process: Facts) -> str:
-    name = process.text("name") if process.has("name") else "process"
-    size = gib(process.integer("used_bytes")) if process.has("used_bytes") else "size not reported"
-    return f"{name} ({process.integer('pid')}) {size}"
+def _holder(process: Facts, gpu: int | None = None) -> Text:
+    who = t(
+        "{name} ({pid}) {size}",
+        name=process.text("name") if process.has("name") else t("process"),
+        pid=process.integer("pid"),
+        size=gib(process.integer("used_bytes"))
+        if process.has("used_bytes")
+        else t("size not reported"),
+    )
+    return who if gpu is None else t("GPU {index}: {who}", index=gpu, who=who)

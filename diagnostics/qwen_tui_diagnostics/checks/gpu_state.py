@@ -20,7 +20,7 @@ from qwen_tui_diagnostics.checks.driver import bare_metal, several_cards
 from qwen_tui_diagnostics.checks.needs import needs_of
 from qwen_tui_diagnostics.checks.units import MIB, gib, listed
 from qwen_tui_diagnostics.result import SkipReason, Status
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import listing, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,9 +135,22 @@ def _power(device: Facts, target: Target) -> Verdict:
     return ok(shown)
 
 
+_THROTTLE = {
+    "idle": t("idle"),
+    "application clocks": t("application clocks"),
+    "power cap": t("power cap"),
+    "hardware slowdown": t("hardware slowdown"),
+    "sync boost": t("sync boost"),
+    "thermal": t("thermal"),
+    "hardware thermal": t("hardware thermal"),
+    "power brake": t("power brake"),
+    "display clocks": t("display clocks"),
+}
+
+
 def _throttle(device: Facts, target: Target) -> Verdict:
     bits = device.integer("throttle_bits")
-    words = ", ".join(device.texts("throttle_reasons")) or "none"
+    words = listing([_THROTTLE.get(w, w) for w in device.texts("throttle_reasons")] or [t("none")])
     shown = t("{name}: {reasons}", name=name_of(device), reasons=words)
     idle = device.has("utilisation") and device.number("utilisation") < 0.1
     bad = bits & (_HARDWARE | _HARDWARE_THERMAL | _BRAKE | _THERMAL)
@@ -290,7 +303,7 @@ def _p2p(facts: Facts, target: Target) -> Verdict:
     iommu = facts.has("topology.iommu") and facts.flag("topology.iommu")
     return warned(
         t("the cards cannot read each other's memory: {pairs}",
-          pairs=listed([f"{a} and {b}" for a, b in apart])),
+          pairs=listed([t("{a} and {b}", a=a, b=b) for a, b in apart])),
         *((t("an IOMMU is active"),) if iommu else ()),
         expected=t("peer access"),
         consequence=t("traffic between cards goes through host memory; a hang is possible"),

@@ -166,7 +166,8 @@ def _memlock(facts: Facts, target: Target) -> Verdict:
     depth, error = facts.integer("rings.depth"), facts.integer("rings.errno")
     limit = t("unlimited") if soft == UNLIMITED or privileged else t("{size}", size=gib(soft))
     shown = t("locked memory: {limit}; a ring of {depth} {outcome}", limit=limit, depth=depth,
-              outcome="works" if not error else f"fails ({os.strerror(error)})")  # fmt: skip
+              outcome=t("works") if not error
+              else t("fails ({reason})", reason=os.strerror(error)))  # fmt: skip
     remedy = fix(
         t("raise the limit: in a container with --ulimit, for a service with LimitMEMLOCK"),
         "docker run --ulimit memlock=-1 …",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checks.tables import engine_row
 from qwen_tui_diagnostics.checks.units import GIB
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
     from qwen_tui_diagnostics.facts import Facts
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["NEEDS", "Needs", "engine_cuda", "family_of", "install_commands", "needs_of"]
 
@@ -66,7 +68,7 @@ def needs_of(target: Target, facts: Facts) -> Needs | None:
     return found
 
 
-def engine_cuda(facts: Facts, target: Target) -> tuple[tuple[int, ...], str] | None:
+def engine_cuda(facts: Facts, target: Target) -> tuple[tuple[int, ...], Text | str] | None:
     """Return the CUDA that the engine is built for, and where that is known from.
 
     Returns:
@@ -85,7 +87,7 @@ def engine_cuda(facts: Facts, target: Target) -> tuple[tuple[int, ...], str] | N
         return install.integers("torch.cuda"), "torch/version.py"
     row = engine_row(install.text("version"))
     if row is not None and install.text("engine") == "sglang":
-        return row.cuda, "release table"
+        return row.cuda, t("release table")
     return None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_diagnostics.check import Check, always, failed, fix, ok, warned
 from qwen_tui_diagnostics.checks.variables import variable
 from qwen_tui_diagnostics.context import has_flag
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import listing, t
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.context import Target
@@ -36,7 +36,7 @@ def _port(facts: Facts, target: Target) -> Verdict:
     remedy = fix(t("choose another address in the profile, or pass --port"))
     if error == errno.EADDRINUSE:
         holder = _holders(facts)
-        if holder:
+        if holder is not None:
             shown = t("{address} is taken by {holder}", address=address, holder=holder)
         if facts.has("port.next_free"):
             free = facts.integer("port.next_free")
@@ -66,13 +66,16 @@ def is_ours(facts: Facts, target: Target) -> bool:
     return target.own_port is not None and target.own_port == facts.integer("port.port")
 
 
-def _holders(facts: Facts) -> str:
+def _holders(facts: Facts) -> Text | None:
     if not facts.has("port.owners"):
-        return ""
-    return ", ".join(
-        f"{row.text('name')} ({row.integer('pid')})" if row.has("pid") else "another user's program"
+        return None
+    owners = [
+        f"{row.text('name')} ({row.integer('pid')})"
+        if row.has("pid")
+        else t("another user's program")
         for row in facts.rows("port.owners")
-    )
+    ]
+    return listing(owners) if owners else None
 
 
 def _range(facts: Facts, target: Target) -> Verdict:

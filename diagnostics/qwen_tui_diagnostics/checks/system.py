@@ -257,19 +257,20 @@ def _numa(facts: Facts, target: Target) -> Verdict:
     if len(nodes) < 2:
         return not_applicable(t("one memory node"))
     own = set(facts.integers("topology.own_nodes"))
-    away = []
+    away: list[tuple[Text, int]] = []
     for device in facts.rows("driver.pci"):
         node = device.integer("numa_node")
         if node >= 0 and node not in own:
-            away.append(f"{device.text('bus_id')} on node {node}")
+            there = t("{device} on node {node}", device=device.text("bus_id"), node=node)
+            away.append((there, node))
     if away:
         return warned(
-            t("{devices}, this process on node {own}", devices=listed(away),
+            t("{devices}, this process on node {own}", devices=listed([there for there, _ in away]),
               own=", ".join(map(str, sorted(own)))),
             expected=t("processor and card on one node"),
             consequence=t("every transfer crosses the sockets"),
             remedy=fix(t("start the engine on the card's node"),
-                       f"numactl -N {away[0].rpartition(' ')[2]} qwen-tui up PROFILE"),
+                       f"numactl -N {away[0][1]} qwen-tui up PROFILE"),
         )  # fmt: skip
     return ok(t("processors of every card's node may be used"))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qwen_tui_profiles.text import Text, listing, t
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -32,10 +34,11 @@ def dotted(version: Iterable[int]) -> str:
     return ".".join(map(str, version))
 
 
-def listed(items: Sequence[str], shown: int = 3) -> str:
+def listed(items: Sequence[Text | str], shown: int = 3) -> Text:
     """Return ``a, b, c and 2 more``."""
-    text = ", ".join(items[:shown])
-    return f"{text} and {len(items) - shown} more" if len(items) > shown else text
+    text = listing(items[:shown])
+    more = len(items) - shown
+    return t("{items} and {count} more", items=text, count=more) if more > 0 else text
 
 
 def version_tuple(text: str) -> tuple[int, ...]:

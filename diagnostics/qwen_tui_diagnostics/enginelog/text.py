@@ -186,7 +186,7 @@ def _findings(report: LogReport) -> Iterator[str]:
         if finding.remedy is not None:
             yield from _sentence(finding.remedy, "      ", "→ ")
         if finding.evidence:
-            yield f"      ({finding.evidence})"
+            yield "      " + tr(t("({what})", what=finding.evidence))
 
 
 def _figures(report: LogReport) -> Iterator[str]:

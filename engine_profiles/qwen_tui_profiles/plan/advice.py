@@ -52,7 +52,7 @@ def sglang_findings(computed: Computed, allocated: Allocation) -> tuple[Finding,
                     "Image features get a pool of 1 GiB on the card, in a process with a CUDA "
                     "context of its own (about 0.5 GiB)."
                 ),
-                "--mm-feature-transport (not given)",
+                t("{flag} (not given)", flag="--mm-feature-transport"),
                 "source of 0.5.17; recorded boots: 137.58 against 139.11 GiB free",
                 "0.5.17",
                 "0.5.17",

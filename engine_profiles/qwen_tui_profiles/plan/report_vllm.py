@@ -108,7 +108,9 @@ def findings_of(
                 at_once=pool.at_once,
                 sequences=sequences,
             ),
-            "--max-num-seqs" if asked.max_num_seqs is not None else "max_num_seqs (default)",
+            "--max-num-seqs"
+            if asked.max_num_seqs is not None
+            else t("{value} (default)", value="max_num_seqs"),
             "block arithmetic; seed 003: 452 blocks hold 25 short requests",
             "0.9.2",
             None,

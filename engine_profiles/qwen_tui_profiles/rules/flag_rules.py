@@ -228,7 +228,7 @@ def _choice(
             flag=trouble.name,
             value=value,
             since=accepted[0].since,
-            until=accepted[-1].until or "the newest",
+            until=accepted[-1].until or t("the newest"),
         )
     else:
         detail = t("The engine stops while it reads its arguments (exit code 2).")

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         if comparison is not None:
             _tell_gateway(comparison)
         for finding in findings:
-            print(f"{finding.severity.value.upper()} {tr(finding.title)}\n  {finding.evidence}")
+            print(f"{finding.severity.value.upper()} {tr(finding.title)}\n  {tr(finding.evidence)}")
             if finding.remedy is not None:
                 print(f"  → {tr(finding.remedy)}")
     everything = [*results, *(() if comparison is None else comparison.gateway)]
