@@ -4,7 +4,7 @@ Everything runs side by side on terminals of 160x48, so that a busy moment of th
 
 * the console, over a demo engine of its own, first without traffic, then with two streams;
 * a bare Textual app with as many widgets as the console shows, changed once a second (the floor);
-* ``sgtop`` on the same demo engine, and ``vllmstat`` on a pretend vLLM that changes four times a
+* ``sgtop`` on a demo engine of its own and ``vllmstat`` on a pretend vLLM that changes four times a
   second, when ``--others VENV`` names an environment that has them.
 
     python -m benchmarks.console_cpu --others VENV --out benchmarks/results/console_cpu.json
@@ -191,19 +191,21 @@ def main() -> None:
     }
     programs: dict[str, Terminal] = {}
     with tempfile.TemporaryDirectory() as home:
-        demo = Demo(Path(home))
+        demo = Demo(Path(home) / "ours")
+        # An engine of its own for sgtop: its polls would show in the log that our console follows.
+        theirs = Demo(Path(home) / "theirs") if args.others else None
         try:
             programs["console"] = Terminal([sys.executable, "-m", "qwen_tui"], env=demo.env)
             bare = [sys.executable, str(HERE / "bare_textual.py"), str(widgets)]
             programs["bare textual, 1 Hz"] = Terminal([*bare, "1"])
             programs["bare textual, still"] = Terminal([*bare, "0"])
-            if args.others:
+            if args.others and theirs is not None:
                 bin_ = args.others / "bin"
                 programs["sgtop"] = Terminal(
                     [
                         str(bin_ / "sgtop"),
                         "--port",
-                        str(demo.port),
+                        str(theirs.port),
                         "--mode",
                         "direct",
                         "--no-full-scan",
@@ -222,15 +224,18 @@ def main() -> None:
             time.sleep(args.settle / 2)
             result["idle"] = {k: c.as_json() for k, c in measure(programs, args.seconds).items()}
             print(json.dumps(result["idle"]), flush=True)
-            traffic = Load(demo.url, 2, args.seconds + 30)
+            traffic = [Load(d.url, 2, args.seconds + 30) for d in (demo, theirs) if d is not None]
             time.sleep(8)
             result["busy"] = {k: c.as_json() for k, c in measure(programs, args.seconds).items()}
-            traffic.end()
+            for load_ in traffic:
+                load_.end()
             print(json.dumps(result["busy"]), flush=True)
         finally:
             for program in programs.values():
                 program.end()
             demo.end()
+            if theirs is not None:
+                theirs.end()
             vllm.shutdown()
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def opened(fake: FakeConsole, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
     """Run a console over ``fake`` until every fact that it has given has been shown."""
-    app = ConsoleApp(fake, clock=lambda: NOW)
+    app = ConsoleApp(fake, clock=lambda: NOW, paced=False)
     async with app.run_test(size=size) as pilot:
         await settled(pilot, lambda: app.view.server_known and app.view.selected is not None)
         await settled(pilot, lambda: len(app.view.series.of("running")) >= fake.expected_lives)

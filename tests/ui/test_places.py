@@ -385,14 +385,30 @@ async def test_a_selected_profile_follows_its_file() -> None:
         await settled(pilot, lambda: "127.0.0.1:31999" in shown(pilot))
 
 
-async def test_the_log_view_keeps_five_thousand_lines() -> None:
+@pytest.mark.parametrize(("place", "kept"), [("1", 500), ("7", 5000)])
+async def test_a_log_view_keeps_a_bounded_number_of_lines(place: str, kept: int) -> None:
     fake = FakeConsole(running(), lines=tuple(f"line {n}" for n in range(4000)))
     async with opened(fake) as pilot:
+        await pilot.press(place)
+        await pilot.pause()
         panel = pilot.app.screen.query_one(LogView)
         fake.chunks.put_nowait(LogChunk(tuple(f"more {n}" for n in range(4000)), dropped=7))
         await settled(pilot, lambda: view_of(pilot).log_total == 8001)
-        assert len(panel.rows) == 5000
+        assert len(panel.rows) == kept
         assert panel.rows[-1] == "more 3999"
+
+
+async def test_a_mark_stays_on_its_line_when_older_ones_are_forgotten() -> None:
+    fake = FakeConsole(running(), lines=tuple(f"line {n}" for n in range(400)))
+    async with opened(fake) as pilot:
+        panel = pilot.app.screen.query_one(LogView)
+        assert panel.find("line 390", -1)
+        panel.follow()
+        for total, expected in ((700, "line 390"), (1000, None)):
+            fake.chunks.put_nowait(LogChunk(tuple(f"more {n}" for n in range(300))))
+            await settled(pilot, lambda total=total: view_of(pilot).log_total == total)  # type: ignore[misc]
+            marked = panel.marked
+            assert (None if marked is None else panel.rows[marked]) == expected
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

@@ -44,7 +44,7 @@ def compare(
     snap_compare: SnapCompare, fake: FakeConsole, size: tuple[int, int], *keys: str
 ) -> bool:
     fake.fake_plans.frozen = FROZEN_PLAN
-    app = ConsoleApp(fake, clock=lambda: NOW)
+    app = ConsoleApp(fake, clock=lambda: NOW, paced=False)
 
     async def ready(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: view_of(pilot).selected is not None)

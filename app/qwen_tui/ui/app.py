@@ -63,8 +63,10 @@ class ConsoleApp(Actions, Probing, Downloads, Looks, Facts, Feeds, App[None]):
         clock: Callable[[], float] = time.time,
         read_only: bool = False,
         after_first_paint: Callable[[], object] = lambda: None,
+        paced: bool = True,
     ) -> None:
         super().__init__()
+        self.paced = paced
         self.services = services
         self.clock = clock
         self.read_only = read_only
@@ -87,6 +89,7 @@ class ConsoleApp(Actions, Probing, Downloads, Looks, Facts, Feeds, App[None]):
         """Start the feeds after the first paint."""
         self._after_first_paint()
         self.start_feeds()
+        self.beat()
 
     def _handle_signals(self) -> None:
         """Leave in order on TERM and HUP; Textual alone would leave the tty raw."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rich.cells import cached_cell_len
 from textual import on
 from textual.app import App
 
+from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import messages
 from qwen_tui.ui.feeds import ANSWERING
+from qwen_tui.ui.screens.place import Place
 from qwen_tui.ui.selection import choose
 from qwen_tui.ui.state import Series, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from textual.timer import Timer
 
     from qwen_tui.services.console import ConsoleServices
     from qwen_tui.services.desks import ProbeReport
@@ -22,6 +28,16 @@ if TYPE_CHECKING:
     from qwen_tui.ui.state import LogBuffer
 
 __all__ = ["Facts"]
+
+TICK_S = 1.0
+"""Between two beats: what came meanwhile is shown in one paint, and the clocks tick."""
+AFTER_FIGURES_S = 1.25
+"""Figures come once a second while there is work and are a beat themselves; the next one waits a
+little longer for them than a second, or there would be two paints where one does."""
+
+FORGET_TICKS = 60
+"""Rich remembers how wide the last 4,096 texts were. Figures are new texts every second, so that
+this grows for ten minutes and is never of use: over a megabyte."""
 
 
 class Facts(App[None]):
@@ -40,10 +56,44 @@ class Facts(App[None]):
     _settings: Settings | None = None
     _held: LiveSnapshot | None = None
     """The newest figures while the view is paused."""
+    paced: bool = True
+    """Whether facts that can wait for the next beat do so."""
+    _waiting: Mapping[str, object] = MappingProxyType({})
+    """What the next beat will change."""
+    _beat_timer: Timer | None = None
+    _ticks: int = 0
 
     def change(self, **changes: object) -> None:
-        """Replace the view."""
-        self.view = self.view.but(**changes)
+        """Replace the view, with all that waited for the next beat."""
+        waited, self._waiting = self._waiting, MappingProxyType({})
+        self.view = self.view.but(**{**waited, **changes})
+
+    def change_soon(self, **changes: object) -> None:
+        """Replace the view at the next beat, so that the facts of a second are one paint."""
+        if self.paced and self.view.live is not None:
+            self._waiting = {**self._waiting, **changes}
+        else:
+            self.change(**changes)
+
+    def _beat_in(self, delay_s: float) -> None:
+        if self._beat_timer is not None:
+            self._beat_timer.stop()
+        self._beat_timer = self.set_timer(delay_s, self.beat)
+
+    def beat(self) -> None:
+        """Show what waits, and let the clocks of the places on the screen tick."""
+        if self._waiting:
+            self.change()
+        self._tick_clocks()
+        self._beat_in(TICK_S)
+
+    def _tick_clocks(self) -> None:
+        self._ticks += 1
+        if self._ticks % FORGET_TICKS == 0:
+            cached_cell_len.cache_clear()
+        for screen in self.screen_stack:  # also the one below a card
+            if isinstance(screen, Place):
+                screen.tick()
 
     @on(messages.ServerChanged)
     def _server_changed(self, event: messages.ServerChanged) -> None:
@@ -55,7 +105,10 @@ class Facts(App[None]):
         if event.server.state not in ANSWERING or event.server.pid != self.view.server.pid:
             changes.update(live=None, series=Series(), probe=None, probe_at=None, paused=False)
             changes.update(seen_alarms=frozenset())
-        self.change(**changes)
+        if _goes_on(self.view.server, event.server):
+            self.change_soon(**changes)
+        else:
+            self.change(**changes)
         self.follow_server(event.server)
         self._offer_guide()
 
@@ -68,18 +121,20 @@ class Facts(App[None]):
             self._held = event.live
         else:
             self.change(live=event.live)
+            self._tick_clocks()
+            self._beat_in(AFTER_FIGURES_S)
 
     @on(messages.GpuRead)
     def _gpu_read(self, event: messages.GpuRead) -> None:
         if not self.view.paused:
-            self.change(gpu=event.gpu)
+            self.change_soon(gpu=event.gpu)
         self._select_first()
 
     @on(messages.LogGrew)
     def _log_grew(self, event: messages.LogGrew) -> None:
         self.log_buffer.add(event.chunk)
         if not self.view.paused:
-            self.change(log_total=self.log_buffer.total)
+            self.change_soon(log_total=self.log_buffer.total)
 
     def action_pause(self) -> None:
         """Hold what is shown still, or go on."""
@@ -163,3 +218,11 @@ class Facts(App[None]):
     def _step_done(self, event: messages.StepDone) -> None:
         if event.step not in self.view.steps:
             self.change(steps=self.view.steps | {event.step})
+
+
+def _goes_on(before: ServerSnapshot, now: ServerSnapshot) -> bool:
+    """Tell whether a server runs as it did, so that news of it can wait for the next beat."""
+    return now.state is ServerState.RUNNING and all(
+        getattr(before, name) == getattr(now, name)
+        for name in ("state", "pid", "ready", "phase", "message", "url", "log_path")
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from qwen_tui_profiles.text import Text, t
@@ -48,6 +49,7 @@ KINDS: tuple[LineKind, ...] = (
 """The first that tells wins."""
 
 
+@lru_cache(maxsize=256)  # each line is asked for when it comes and again when it moves
 def kind_of(line: str) -> LineKind:
     """Return the kind of a line."""
     return next(kind for kind in KINDS if kind.tells(line))

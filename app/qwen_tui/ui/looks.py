@@ -9,6 +9,7 @@ from textual.app import App
 
 from qwen_tui.services.language import preferred_language
 from qwen_tui.ui.glyphs import ASCII, UNICODE, use_glyphs
+from qwen_tui.ui.screens.place import Place
 from qwen_tui.ui.themes import THEME_NAMES
 from qwen_tui_profiles.text import language, set_language, t, tr
 
@@ -28,6 +29,10 @@ class Looks(App[None]):
 
     services: ConsoleServices
     do: Callable[[str, Coroutine[object, object, None]], None]
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the colours that Textual's themes for sixteen-colour terminals leave out."""
+        return {"foreground-disabled": "ansi_bright_black"}
 
     def apply_settings(self, settings: Settings) -> None:
         """Use what the user chose before; a theme that is not there any more counts as none."""
@@ -68,5 +73,9 @@ class Looks(App[None]):
         """Use a language and draw every screen anew in it."""
         if not set_language(tag):
             self.notify(tr(t("There is no catalogue for {tag}.", tag=tag)), markup=False)
-        for screen in self.screen_stack:
-            screen.refresh(recompose=True)
+        for screen in self.screen_stack:  # places that are not shown do it when they are
+            if isinstance(screen, Place):
+                screen.speak()
+            else:
+                screen.refresh(recompose=True)
+        self.refresh_bindings()

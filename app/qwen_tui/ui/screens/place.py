@@ -13,7 +13,8 @@ from qwen_tui.ui.commands import Command, by_action, called
 from qwen_tui.ui.state import View
 from qwen_tui.ui.widgets.header import Header, Notice, Tabs
 from qwen_tui.ui.widgets.keybar import KeyBar
-from qwen_tui_profiles.text import Text, t
+from qwen_tui.ui.widgets.panel import Panel
+from qwen_tui_profiles.text import Text, language, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,6 +56,8 @@ class Place(Screen[None]):
     def __init__(self, kit: Kit) -> None:
         super().__init__(id=self.ID)
         self.kit = kit
+        self._language = language()
+        """What is spoken on this screen."""
 
     def compose(self) -> ComposeResult:
         """Lay out what every place has around its own content."""
@@ -73,9 +76,28 @@ class Place(Screen[None]):
         """Follow the app's view."""
         self.watch(self.app, "view", self._take)
 
+    def tick(self) -> None:
+        """Let the clocks go on: a second has passed."""
+        self.query_one(Header).tick()
+
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another place was shown."""
         self._take(self._app_view())
+        self.speak()
+
+    def speak(self) -> None:
+        """Say everything anew if the language is another one; what was done here stays."""
+        if self._language == language():
+            return
+        self._language = language()
+        for widget in self.query("*"):
+            if isinstance(widget, Panel):
+                widget.redraw()
+            widget.refresh(layout=True)
+        self.call_after_refresh(self.refill)
+
+    def refill(self) -> None:
+        """Say again what the widgets do not make themselves when they are drawn."""
 
     def _take(self, view: View) -> None:
         # A place that nobody sees costs nothing; a card over it leaves it visible.

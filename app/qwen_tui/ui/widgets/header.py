@@ -54,11 +54,8 @@ class Header(Widget):
         self._clock = clock
         self._drawn = Content("")
 
-    def on_mount(self) -> None:
-        """Let the uptime tick."""
-        self.set_interval(1.0, self._tick)
-
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Let the uptime go on."""
         if self.view.alive and self.view.server.started is not None:
             # The uptime alone: a whole line a second is much for a slow ssh.
             self.refresh(Region(self.size.width - UPTIME, 0, UPTIME, 1))

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.visual import Visual
+from textual.style import Style
 
 from qwen_tui.ui.logkinds import LineKind, kind_of, without_date
 from qwen_tui.ui.state import View
+from qwen_tui.ui.widgets.painted import PaintedLines
+from qwen_tui.ui.widgets.thumb import move_thumb
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.style import Style as RichStyle
     from textual.selection import Selection
 
     from qwen_tui.ui.state import LogBuffer
@@ -35,11 +36,11 @@ __all__ = ["LogPanel", "LogView"]
 
 KEPT = 5000
 """Lines that a view keeps, as many as the buffer."""
-DRAWN = 200
-"""Drawn lines that are remembered: a screen of them, twice."""
+KEPT_AT_HOME = 500
+"""The main screen's panel keeps some screens of lines; the place of logs keeps all."""
 
 
-class LogView(ScrollView, can_focus=True):
+class LogView(PaintedLines, ScrollView, can_focus=True):
     """Shows a :class:`~qwen_tui.ui.state.LogBuffer`, whole or filtered.
 
     While the reader is not at the end, new lines wait in the buffer: a view that moved under the
@@ -82,18 +83,20 @@ class LogView(ScrollView, can_focus=True):
         name: str,
         accept: Callable[[str], bool] = lambda _: True,
         shape: Callable[[str], str] = lambda line: line,
+        kept: int = KEPT,
     ) -> None:
         super().__init__(id=name)
         self.border_title = Content(title)
         self._buffer = buffer
         self._accept = accept
         self._shape = shape
+        self._kept = kept
         self._epoch = buffer.epoch
         self._taken = 0
         self._rows: list[str] = []
         self._longest = 0
-        self._strips: LRUCache[tuple[str, str, bool], Strip] = LRUCache(DRAWN)
-        self._styles: dict[str, Style] = {}
+        self._styles: dict[str, RichStyle | None] = {}
+        self._said = ""
         self.following = True
         self.needle = ""
         """Text that is marked wherever it stands."""
@@ -111,9 +114,11 @@ class LogView(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Hold still when the reader goes up; catch up when the end is reached again."""
-        super().watch_scroll_y(old_value, new_value)
         if not self.is_attached:
             return
+        move_thumb(self, len(self._rows))
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
         # A panel that grows moves its view too, but then the old place does not exist any more.
         if new_value < old_value <= self.max_scroll_y:
             self.following = False
@@ -187,7 +192,9 @@ class LogView(ScrollView, can_focus=True):
         """Mark a row and bring it into the middle."""
         self.marked = row
         self.following = False
-        self.scroll_to(y=max(0, row - self.size.height // 2), animate=False, immediate=True)
+        # Forced: right after a change of filter there is no scroll bar yet.
+        top = max(0, row - self.size.height // 2)
+        self.scroll_to(y=top, animate=False, immediate=True, force=True)
         self.refresh()
 
     def _first_row(self, step: int) -> int:
@@ -199,11 +206,18 @@ class LogView(ScrollView, can_focus=True):
         if not new:
             return
         self._rows += new
-        if len(self._rows) > KEPT:
-            del self._rows[: len(self._rows) - KEPT]
+        self._forget(len(self._rows) - self._kept)
         self._longest = max([self._longest, *(_width(line) for line in new)])
         self._grow_to(Size(self._longest, len(self._rows)))
-        self.refresh()
+        self.refresh(self.size.region)
+
+    def _forget(self, rows: int) -> None:
+        """Drop the oldest rows; the mark stays on its line as long as that is kept."""
+        if rows <= 0:
+            return
+        del self._rows[:rows]
+        if self.marked is not None:
+            self.marked = self.marked - rows if self.marked >= rows else None
 
     def _grow_to(self, size: Size) -> None:
         """Change what can be scrolled through; lay out only when a scrollbar comes or goes.
@@ -217,21 +231,23 @@ class LogView(ScrollView, can_focus=True):
             self.virtual_size = size
             return
         self.set_reactive(ScrollView.virtual_size, size)
-        if tall:
-            self.vertical_scrollbar.window_virtual_size = size.height
+        move_thumb(self, size.height)
         if wide:
             self.horizontal_scrollbar.window_virtual_size = size.width
 
     def _to_end(self) -> None:
         # Forced: before the first layout there is no scroll bar, which would count as a refusal.
-        self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+        # Not scroll_end, which scrolls once more later, when the reader may be elsewhere already.
+        self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
 
     def _say_waiting(self) -> None:
         text = "" if self._buffer.total else tr(t("no log yet"))
-        self.set_class(self.waiting > 0, "-held")
         if self.waiting > 0:
             text = tr(t("+{count} lines, f follows", count=f"{self.waiting:,}"))
-        self.border_subtitle = Content(text)
+        if text != self._said:  # a title that is set paints the whole panel
+            self._said = text
+            self.set_class(self.waiting > 0, "-held")
+            self.border_subtitle = Content(text)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row of the screen."""
@@ -239,40 +255,43 @@ class LogView(ScrollView, can_focus=True):
         row, width = down + y, self.size.width
         if row >= len(self._rows):
             return Strip.blank(width, self.rich_style)
-        strip = self._strip(row)
-        return strip.crop_extend(across, across + width, self.rich_style).apply_offsets(across, row)
+        strip = self._strip(row, across, width)
+        return strip if self.painting else strip.apply_offsets(across, row)
 
-    def _strip(self, row: int) -> Strip:
-        """Draw one line whole; a line that only moved is not drawn again."""
-        key = (self._rows[row], self.needle, row == self.marked)
-        known = self._strips.get(key) if self.text_selection is None else None
-        if known is not None:
-            return known
-        if self.text_selection is None and not self.needle and row != self.marked:
-            line = self._rows[row]
-            strip = Strip([Segment(line, self._style_of(kind_of(line)))], _width(line))
-        else:
-            (strip,) = self._visual(self._content(row))
-        if self.text_selection is None:
-            self._strips[key] = strip
-        return strip
+    def _strip(self, row: int, across: int, width: int) -> Strip:
+        """Draw what is seen of one line.
 
-    def _visual(self, content: Content) -> list[Strip]:
-        width = max(content.cell_length, 1)
-        return Visual.to_strips(self, content, width, 1, self.visual_style)
+        A line of one colour is cut as text. Textual would cut it as a piece with a style, and Rich
+        remembers 16,384 such cuts with the whole text of each: 8 MB after an hour of a busy log.
+        """
+        line = self._rows[row]
+        selection = self.text_selection
+        if self.needle or row == self.marked or selection is not None:
+            content = self._content(row)
+            if selection is not None:
+                content = self._selected(content, selection, row)
+            return self.paint(content).crop_extend(across, across + width, self.rich_style)
+        return Strip([Segment(cut(line, across, width), self._style_of(kind_of(line)))], width)
 
-    def _style_of(self, kind: LineKind) -> Style:
+    def _style_of(self, kind: LineKind) -> RichStyle | None:
         """Return the finished style of a kind of lines; the long way costs half a millisecond."""
-        style = self._styles.get(kind.id)
-        if style is None:
-            (sample,) = self._visual(Content.styled("x", kind.style))
-            style = self._styles[kind.id] = next(iter(sample)).style or Style()
-        return style
+        if kind.id not in self._styles:
+            (sample,) = self.paint(Content.styled("x", kind.style))
+            self._styles[kind.id] = sample.style
+        return self._styles[kind.id]
+
+    def _selected(self, content: Content, selection: Selection, row: int) -> Content:
+        """Mark what of a line is selected."""
+        span = selection.get_span(row)
+        if span is None:
+            return content
+        start, end = span
+        style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
+        return content.stylize(style, start, len(content) if end == -1 else end)
 
     def notify_style_update(self) -> None:
         """Draw everything in the new colours."""
         super().notify_style_update()
-        self._strips.clear()
         self._styles.clear()
 
     def _content(self, row: int) -> Content:
@@ -306,8 +325,30 @@ class LogPanel(LogView):
             name="log",
             accept=lambda line: kind_of(line).id != "poll",
             shape=without_date,
+            kept=KEPT_AT_HOME,
         )
 
 
 def _width(line: str) -> int:
     return len(line) if line.isascii() else cell_len(line)
+
+
+def cut(line: str, start: int, width: int) -> str:
+    """Return ``width`` cells of a line from cell ``start`` on, filled up with blanks.
+
+    Half of a wide character at either edge becomes a blank.
+    """
+    if line.isascii():
+        return line[start : start + width].ljust(width)
+    out: list[str] = []
+    at = 0
+    for character in line:
+        cells = get_character_cell_size(character)
+        if at >= start + width:
+            break
+        if at >= start and at + cells <= start + width:
+            out.append(character)
+        elif at + cells > start:
+            out.append(" " * (min(at + cells, start + width) - max(at, start)))
+        at += cells
+    return "".join(out) + " " * max(0, start + width - max(at, start))

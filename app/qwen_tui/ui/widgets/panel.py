@@ -6,14 +6,16 @@ tested without an app.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from textual.content import Content
+from textual.geometry import Region
 from textual.reactive import var
-from textual.widget import Widget
+from textual.strip import Strip
 
 from qwen_tui.ui.cells import join
 from qwen_tui.ui.state import View
+from qwen_tui.ui.widgets.painted import PaintedLines, changed_runs
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Panel"]
 
 
-class Panel(Widget):
+class Panel(PaintedLines):
     """A bordered box of text lines."""
 
     ALLOW_SELECT = True
@@ -39,8 +41,12 @@ class Panel(Widget):
     """
 
     view: var[View] = var(View, init=False)
-    _drawn: tuple[Content, ...] = ()
-    """Titles and lines as they were drawn last."""
+    _titles: tuple[Content, Content] = (Content(""), Content(""))
+    _drawn: list[Content] | None = None
+    """The lines as they are shown; ``None`` when they have to be made anew."""
+    _drawn_size: Size | None = None
+    _needed = 0
+    """Lines that there are, whether they fit or not."""
 
     def lines(self, width: int, height: int) -> list[Content]:
         """Return what the panel shows; ``height`` is 0 while the panel's height is not known."""
@@ -61,25 +67,78 @@ class Panel(Widget):
 
     def redraw(self) -> None:
         """Draw again what has changed; lay out again only where the height follows the content."""
-        title, subtitle = (Content.assemble(part) for part in self.titles())
-        # All lines, not only those that fit: the panel may have to grow for them.
-        drawn = (title, subtitle, *self.lines(self.content_size.width, 0))
-        before, self._drawn = self._drawn, drawn
-        if len(before) == len(drawn) and all(map(Content.is_same, before, drawn)):
+        before = self._drawn if self._drawn_size == self.content_size else None
+        self._retitle()
+        if self._grown():
+            self.refresh(layout=True)
             return
-        self.border_title = title
-        self.border_subtitle = subtitle
-        # A panel that is not laid out yet cannot tell its height from its lines.
-        taller = len(before) != len(drawn) or not self.content_size.height
-        self.refresh(layout=bool(self.styles.auto_dimensions) and taller)
+        if not self.content_size.height:
+            self.refresh()  # hidden: made anew when it is shown
+            return
+        now = self._make()
+        if before is None:
+            self.refresh()
+            return
+        self._drawn, self._drawn_size = now, self.content_size
+        width = self.content_size.width
+        regions = [Region(0, y, width, rows) for y, rows in changed_runs(before, now)]
+        if regions:
+            self.refresh(*regions)
+
+    def _retitle(self) -> None:
+        title, subtitle = (Content.assemble(part) for part in self.titles())
+        before, self._titles = self._titles, (title, subtitle)
+        if not title.is_same(before[0]):
+            self.border_title = title
+        if not subtitle.is_same(before[1]):
+            self.border_subtitle = subtitle
+
+    def _grown(self) -> bool:
+        """Whether a panel that is as high as its lines needs another height."""
+        if not self.styles.auto_dimensions:
+            return False
+        # All lines, not only those that fit: the panel may have to grow for them.
+        before, self._needed = self._needed, len(self.lines(self.content_size.width, 0))
+        return before != self._needed
+
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        """Paint again; without regions the lines are made anew, too."""
+        if not regions:
+            self._drawn = None
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def on_mount(self) -> None:
         """Draw for the first time."""
         self.redraw()
 
+    def _make(self) -> list[Content]:
+        return self.lines(self.content_size.width, self.content_size.height)
+
+    def _shown(self) -> list[Content]:
+        """Return the lines for the size that the panel has now."""
+        if self._drawn is None or self._drawn_size != self.content_size:
+            self._drawn, self._drawn_size = self._make(), self.content_size
+        return self._drawn
+
     def render(self) -> Content:
-        """Return the lines as one block."""
-        return join(self.lines(self.content_size.width, self.content_size.height))
+        """Return the lines as one block: what the mouse selects from."""
+        return join(self._shown())
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one line."""
+        if self.text_selection is not None:
+            return super().render_line(y)
+        shown, width = self._shown(), self.content_size.width
+        if y >= len(shown):
+            return Strip.blank(width, self.rich_style)
+        strip = self.paint(shown[y], width)
+        return strip if self.painting else strip.apply_offsets(0, y)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return how many lines there are at this width."""
