@@ -2,8 +2,8 @@
 
 The console runs on a terminal over a demo engine of its own that gets traffic in bursts (busy and
 idle by turns). Every half minute its CPU share and memory are noted, and at the end how often it
-asked the server for metrics, from the server's own log. ``--others VENV`` runs sgtop and vllmstat
-beside it.
+asked the server for metrics, from the server's own log. ``--others VENV`` runs sgtop (on a demo
+engine of its own, with the same traffic) and vllmstat beside it.
 
     python -m benchmarks.soak --minutes 62 --others VENV --out benchmarks/results/soak.json
 """
@@ -59,6 +59,15 @@ async def bursts(url: str, seconds: float) -> None:
         await asyncio.sleep(rng.uniform(15, 45))
 
 
+def start_bursts(url: str, seconds: float) -> subprocess.Popen[bytes]:
+    """Send the bursts from a child process, so that they are nobody's CPU here."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.soak", "--bursts", url, str(seconds)],
+        cwd=HERE.parent,
+        stdout=subprocess.DEVNULL,
+    )
+
+
 def slope_per_hour(points: list[tuple[float, float]]) -> float:
     """Return the least-squares slope of (seconds, value) points, per hour."""
     n = len(points)
@@ -74,6 +83,7 @@ def summary(samples: list[dict[str, Any]], name: str) -> dict[str, Any]:
     rows = [(s["at_s"], s[name]) for s in samples if name in s]
     rss = [(at, row["rss_mib"]) for at, row in rows]
     settled = [p for p in rss if p[0] >= 600] or rss
+    half = [p for p in rss if p[0] >= rss[-1][0] / 2]
     return {
         "cpu_pct_mean": round(sum(row["cpu_pct"] for _, row in rows) / len(rows), 2),
         "cpu_pct_max": max(row["cpu_pct"] for _, row in rows),
@@ -81,6 +91,7 @@ def summary(samples: list[dict[str, Any]], name: str) -> dict[str, Any]:
         "rss_mib_last": rss[-1][1],
         "rss_mib_max": max(v for _, v in rss),
         "rss_mib_slope_per_hour": round(slope_per_hour(settled), 2),
+        "rss_mib_slope_per_hour_second_half": round(slope_per_hour(half), 2),
     }
 
 
@@ -101,13 +112,17 @@ def main() -> None:
     vllm = http.server.ThreadingHTTPServer(("127.0.0.1", 0), PretendVllm)
     threading.Thread(target=vllm.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as home:
-        demo = Demo(Path(home))
-        traffic: subprocess.Popen[bytes] | None = None
+        demo = Demo(Path(home) / "ours")
+        # An engine of its own for sgtop: its polls would show in the log that our console follows.
+        theirs = Demo(Path(home) / "theirs") if args.others else None
+        traffic: list[subprocess.Popen[bytes]] = []
         try:
             log = Path(json.loads(demo.cli("status", "--json").stdout)["log"])
             programs["console"] = Terminal([sys.executable, "-m", "qwen_tui"], env=demo.env)
-            if args.others:
+            if args.others and theirs is not None:
                 bin_ = args.others / "bin"
+                sgtop = ["--port", str(theirs.port), "--mode", "direct", "--no-full-scan"]
+                programs["sgtop"] = Terminal([str(bin_ / "sgtop"), *sgtop])
                 programs["vllmstat"] = Terminal(
                     [
                         str(bin_ / "vllmstat"),
@@ -121,18 +136,9 @@ def main() -> None:
             time.sleep(6)
             scrapes_before = log.read_bytes().count(b"GET /metrics")
             began = time.monotonic()
-            traffic = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "benchmarks.soak",
-                    "--bursts",
-                    demo.url,
-                    str(args.minutes * 60),
-                ],
-                cwd=HERE.parent,
-                stdout=subprocess.DEVNULL,
-            )
+            for engine in (demo, theirs):
+                if engine is not None:
+                    traffic.append(start_bursts(engine.url, args.minutes * 60))
             while time.monotonic() - began < args.minutes * 60 and programs["console"].alive():
                 row: dict[str, Any] = {"at_s": round(time.monotonic() - began, 1)}
                 for name, cost in measure(programs, args.every).items():
@@ -149,12 +155,14 @@ def main() -> None:
                 "samples": samples[:: max(1, len(samples) // 40)],
             }
         finally:
-            if traffic is not None:
-                traffic.terminate()
-                traffic.wait(timeout=10)
+            for load in traffic:
+                load.terminate()
+                load.wait(timeout=10)
             for program in programs.values():
                 program.end()
             demo.end()
+            if theirs is not None:
+                theirs.end()
             vllm.shutdown()
     print(json.dumps({k: v for k, v in result.items() if k != "samples"}, indent=1))
     if args.out:
