@@ -22,6 +22,8 @@ __all__ = ["fleet_head", "fleet_lines", "fleet_row"]
 
 ADDRESS = 21
 MARK = 2
+NOBODY = frozenset({"unknown", "other"})
+"""Sources that name no engine."""
 BOUND = 20
 """Cells from which on it is worth saying what binds the server."""
 
@@ -110,9 +112,11 @@ def fleet_lines(
     if live is None:
         return [*out, Content.styled(tr(t("not heard of yet")), "$foreground-muted")]
     version = f" {live.engine_version}" if live.engine_version else ""
-    engine = engine or ENGINES.get(live.source, live.source) + version
+    known = live.source if live.source not in NOBODY else ""
+    engine = engine or ENGINES.get(live.source, known) + version
     models = "  " + ", ".join(live.models) if live.models else ""
-    out.append(fit((f"{engine}{models}", "$foreground-muted"), width))
+    if engine or models:
+        out.append(fit((f"{engine}{models}", "$foreground-muted"), width))
     if live.error is not None:
         out += wrapped((tr(live.error), "$warning"), width)
     if live.stale_s is not None:

@@ -121,7 +121,7 @@ class BootScreen(Place):
             yield TimelinePanel(self.kit.clock).data_bind(Place.view)
             yield MemoryPanel(id="memory").data_bind(Place.view)
         with VerticalScroll(id="insights") as box:
-            box.border_title = Content(tr(t("What it means")))
+            box.border_title = _meaning()
             yield Static()
 
     def on_mount(self) -> None:
@@ -132,6 +132,11 @@ class BootScreen(Place):
         """Show another report."""
         if old.server.report is not new.server.report:
             self._show(new)
+
+    def refill(self) -> None:
+        """Say what the figures mean."""
+        self.query_one("#insights").border_title = _meaning()
+        self._show(self.view)
 
     def on_resize(self) -> None:
         """Wrap to the new width."""
@@ -150,6 +155,10 @@ class BootScreen(Place):
         panel = self.query_one(TimelinePanel)
         panel.usual = await self.kit.services.history.phases(profile)
         panel.redraw()
+
+
+def _meaning() -> Content:
+    return Content(tr(t("What it means")))
 
 
 def insight_lines(view: View, width: int) -> list[Content]:

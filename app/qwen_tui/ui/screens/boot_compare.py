@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from qwen_tui.services.boot_compare import compare_boots, conditions
+from qwen_tui.services.words import boot_state
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit
 from qwen_tui.ui.glyphs import glyphs
@@ -100,7 +101,7 @@ def _head(before: BootRow, after: BootRow, columns: tuple[int, int]) -> list[Con
         (tr(t("started")), _when(before), _when(after)),
         (tr(t("profile")), before.profile, after.profile),
         (tr(t("engine")), _engine(before), _engine(after)),
-        (tr(t("ended")), before.cause or before.state, after.cause or after.state),
+        (tr(t("state")), _state(before), _state(after)),
     ]
     out = [_row(label, a, b, columns, differs=a != b and number > 1)
            for number, (label, a, b) in enumerate(rows)]  # fmt: skip
@@ -122,7 +123,7 @@ def _line(line: BootLine, columns: tuple[int, int]) -> Content:
         label = tr(PHASES[line.what]) if line.what in PHASES else line.what
     else:
         label = tr(LABELS[line.what]) if line.what in LABELS else line.what
-    show = _time if line.section in TIMES else figures.value
+    show = _time if line.section in TIMES else _value
     return _row(label, show(line.before), show(line.after), columns, differs=line.differs)
 
 
@@ -138,6 +139,15 @@ def _row(
         fit((before, style), value),
         fit((after, style), value),
     )
+
+
+def _state(boot: BootRow) -> str:
+    return boot.cause or tr(boot_state(boot.state))
+
+
+def _value(value: object) -> str:
+    """Return a value as a person writes it; a flag without one is on."""
+    return tr(t("on")) if value == "" else figures.value(value)
 
 
 def _time(seconds: object) -> str:

@@ -242,6 +242,10 @@ class DoctorScreen(Place):
         if self._error is not None:
             listing.set_detail([Content.styled(tr(self._error.message), "bold $error")])
 
+    def refill(self) -> None:
+        """Say the results."""
+        self._redraw()
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)

@@ -104,6 +104,10 @@ class FleetScreen(Place):
         if self not in self.app.screen_stack and self._worker is not None:
             self._worker.cancel()
 
+    def refill(self) -> None:
+        """Say what the servers do."""
+        self._redraw()
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)

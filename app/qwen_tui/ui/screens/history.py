@@ -110,6 +110,10 @@ class HistoryScreen(Place):
         boots = () if self._past is None else self._past.boots
         return next((b for b in boots if f"boot {b.run}" == row), None)
 
+    def refill(self) -> None:
+        """Say what happened."""
+        self._redraw()
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)

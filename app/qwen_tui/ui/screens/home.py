@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.containers import Container
+from textual.content import Content
 
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui.commands import Command, bindings
@@ -101,6 +102,10 @@ class HomeScreen(Place):
         """Change the stage with the server's state."""
         if old.server.state is not new.server.state:
             self._set_stage()
+
+    def refill(self) -> None:
+        """Name the log."""
+        self.query_one(LogPanel).border_title = Content(tr(t("Log, without polls")))
 
     def _set_stage(self) -> None:
         stage = STAGES[self.view.server.state]

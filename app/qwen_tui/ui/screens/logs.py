@@ -59,6 +59,7 @@ LOGS = (
     BACK,
 )
 
+FIND = t("Text to find; Enter searches, Esc leaves")
 FILTERS = ("all", "quiet", *(kind.id for kind in KINDS))
 
 
@@ -83,9 +84,14 @@ class LogsScreen(Place):
     def content(self) -> Iterable[Widget]:
         """Yield log and search line."""
         yield LogView(self.kit.log, title=tr(t("Log")), name="whole-log").data_bind(Place.view)
-        search = Input(placeholder=tr(t("Text to find; Enter searches, Esc leaves")), id="search")
+        search = Input(placeholder=tr(FIND), id="search")
         search.display = False
         yield search
+
+    def refill(self) -> None:
+        """Name the kind of lines that are shown."""
+        self.query_one(Input).placeholder = tr(FIND)
+        self._title()
 
     @property
     def log_view(self) -> LogView:
@@ -141,10 +147,13 @@ class LogsScreen(Place):
             view.show_only(lambda line: kind_of(line).id != "poll")
         else:
             view.show_only(lambda line: kind_of(line).id == chosen)
-        names = {"all": t("everything"), "quiet": t("without polls")}
-        names |= {kind.id: kind.title for kind in KINDS}
-        title = tr(t("Log: {kind}", kind=names[chosen])) if chosen != "all" else tr(t("Log"))
-        view.border_title = Content(title)
+        self._title()
+
+    def _title(self) -> None:
+        names = {"quiet": t("without polls")} | {kind.id: kind.title for kind in KINDS}
+        kind = names.get(self._filter)
+        title = t("Log") if kind is None else t("Log: {kind}", kind=kind)
+        self.log_view.border_title = Content(tr(title))
 
     def action_evidence(self) -> None:
         """Go to the next line that proves something, through a filter that hides it."""

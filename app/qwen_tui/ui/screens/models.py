@@ -97,6 +97,10 @@ class ModelsScreen(Place):
         elif old.downloading and ended:
             self._fetched(new.download)
 
+    def refill(self) -> None:
+        """Say what the folders are."""
+        self._redraw()
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(self._redraw)

@@ -88,7 +88,7 @@ class PlanScreen(Place):
             with VerticalScroll(id="plan-summary", can_focus=False):
                 yield Static()
         with VerticalScroll(id="plan-detail") as box:
-            box.border_title = Content(tr(t("Memory, clamps and findings")))
+            box.border_title = _below()
             yield Static()
 
     def on_mount(self) -> None:
@@ -189,6 +189,12 @@ class PlanScreen(Place):
             self._base = self._plan
         self._show()
 
+    def refill(self) -> None:
+        """Say what is planned; the knobs stay as they were turned."""
+        self.query_one("#plan-detail").border_title = _below()
+        self.query_one(KnobColumn).retitle()
+        self._show()
+
     def on_resize(self) -> None:
         """Fit the lines to the new width."""
         self.call_after_refresh(self._show)
@@ -211,3 +217,7 @@ class PlanScreen(Place):
             below = plan_detail(self._plan, max(20, deep))
         self.query_one("#plan-summary Static", Static).update(Content("\n").join(lines))
         self.query_one("#plan-detail Static", Static).update(Content("\n").join(below))
+
+
+def _below() -> Content:
+    return Content(tr(t("Memory, clamps and findings")))

@@ -101,6 +101,10 @@ class ProfilesScreen(Place):
         if old.profiles is not new.profiles or old.selected is not new.selected:
             self._redraw(new)
 
+    def refill(self) -> None:
+        """Say what the profiles are."""
+        self._redraw(self.view)
+
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.call_after_refresh(lambda: self._redraw(self.view))

@@ -57,6 +57,10 @@ class KnobColumn(Widget, can_focus=True):
         self._start: dict[str, str | None] = {}
         self._now: dict[str, str | None] = {}
         self._shown: list[Knob] = []
+        self.retitle()
+
+    def retitle(self) -> None:
+        """Name the box in the language that is spoken."""
         self.border_title = Content(tr(t("Knobs")))
         self.border_subtitle = Content(tr(t("arrows turn")))
 
