@@ -38,6 +38,8 @@ _TAIL = (
     "data: [DONE]\n\n"
 )
 
+AWAKE_S = 0.0008
+
 
 class Scripted(asyncio.Protocol):
     """One connection; requests come one after the other."""
@@ -85,11 +87,16 @@ class Scripted(asyncio.Protocol):
         self._next()
 
     def _next(self) -> None:
-        self.loop.call_later(max(0.0, self.at - time.perf_counter()), self._emit)
+        # The first token's delay is what clients are judged by, and a sleeping process wakes late
+        # by a third of a millisecond on a virtual machine: the last part of it is spent awake.
+        awake_s = AWAKE_S if not self.sent else 0.0
+        self.loop.call_later(max(0.0, self.at - awake_s - time.perf_counter()), self._emit)
 
     def _emit(self) -> None:
         if self.transport.is_closing():
             return
+        while not self.sent and time.perf_counter() < self.at:
+            pass
         n = min(self.args.per_chunk, self.tokens - self.sent)
         self.sent += n
         self._raw(
