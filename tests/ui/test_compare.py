@@ -70,6 +70,7 @@ async def test_two_boots_are_marked_and_compared() -> None:
         await settled(pilot, lambda: "ready in" in shown(pilot))
         await pilot.press("c")
         await settled(pilot, lambda: "c on another boot compares it with" in shown(pilot))
+        assert "▸ marked" in shown(pilot)
         await pilot.press("down", "c")  # a swap lies between them
         await pilot.pause()
         assert not isinstance(pilot.app.screen, CompareCard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,10 @@ from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.themes import THEME_NAMES
 from qwen_tui_profiles.text import set_language
 from support.console_pilot import settled, view_of
-from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, running, starting
+from support.fake_console import NO_GPU, NOW, ONE_GPU, FakeConsole, died, live, running, starting
 from support.fake_desks import FROZEN_PLAN
+from support.fake_probes import GATEWAY
+from support.fake_repairs import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +94,30 @@ SIZES = [(80, 24), (120, 40)]
 def test_place(snap_compare: SnapCompare, place: PlaceRow, size: tuple[int, int]) -> None:
     # Enter judges the checkpoint, so that the snapshot has findings.
     keys = (place.key, "enter") if place.id == "models" else (place.key,)
-    assert compare(snap_compare, FakeConsole(running(), lines=LINES), size, *keys)
+    fake = FakeConsole(running(), lines=LINES)
+    fake.fake_fleet.addresses = ("http://10.0.0.2:30000", "http://10.0.0.3:30000")
+    fake.fake_fleet.say("http://10.0.0.2:30000", replace(live(), running=7, queue=3))
+    assert compare(snap_compare, fake, size, *keys)
+
+
+CARDS = {
+    "probe": ("p", "down", "enter"),
+    "kinds": ("p",),
+    "boundary": ("p", "end", "enter"),
+    "boots": ("8", "down", "down", "c", "down", "c"),
+    "repairs": ("d", "F"),
+    "server": ("9", "down", "enter"),
+}
+
+
+@pytest.mark.parametrize("keys", CARDS.values(), ids=CARDS)
+def test_card(snap_compare: SnapCompare, keys: tuple[str, ...]) -> None:
+    fake = FakeConsole(running(), lines=LINES)
+    fake.fake_probes.gateway = GATEWAY
+    fake.fake_repairs.planned = ALL
+    fake.fake_fleet.addresses = ("http://10.0.0.2:30000",)
+    fake.fake_fleet.say("http://10.0.0.2:30000", replace(live(), running=7, queue=3))
+    assert compare(snap_compare, fake, (80, 24), *keys)
 
 
 @pytest.mark.parametrize("theme", THEME_NAMES)

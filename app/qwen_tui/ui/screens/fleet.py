@@ -130,7 +130,10 @@ class FleetScreen(Place):
             self.app.post_message(Failed(error))
 
     def _take_news(self, url: str, live: LiveSnapshot) -> None:
+        first = url not in self._lives
         self._lives[url] = live
+        if first:
+            self._redraw()
         self._series.setdefault(url, Series()).add(live)
         card = self.app.screen
         if isinstance(card, ServerCard) and card.url == url:

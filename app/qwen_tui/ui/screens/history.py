@@ -10,7 +10,7 @@ from textual.content import Content
 
 from qwen_tui.services.words import boot_state, swap_outcome
 from qwen_tui.ui import figures
-from qwen_tui.ui.cells import fit, spark, wrapped
+from qwen_tui.ui.cells import fit, spark, split_row, wrapped
 from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.screens.place import BACK, Kit, Place
@@ -152,7 +152,8 @@ class HistoryScreen(Place):
     def _boot_line(self, boot: BootRow, width: int) -> ListRow:
         line = boot_row(boot, width)
         if boot.run == self._marked:
-            line = line.stylize("reverse")
+            mark = f" {glyphs().now} {tr(t('marked'))}"
+            line = split_row(line, (mark, "bold $accent"), width)
         return ListRow(f"boot {boot.run}", line)
 
     @on(ListDetail.Shown)
