@@ -77,6 +77,41 @@ async def test_reasoning_then_text_gives_two_times_and_the_servers_counts() -> N
     assert result.accept_length is None
 
 
+async def test_tokens_without_text_leave_the_first_ones_time_and_the_speed_unknown() -> None:
+    # As SGLang 0.5.17 streamed a model with random weights: 384 tokens, two chunks with text.
+    steps = [
+        (0.05, chunk({"role": "assistant", "content": ""})),
+        (0.30, chunk({"content": "a"}, counted=150)),
+        (0.05, chunk({"content": "b"}, counted=170)),
+        (0.10, chunk({"content": ""}, counted=384, finish="length")),
+        (0.0, "[DONE]"),
+    ]
+    script = sse(steps)
+    async with serve(routes(script)) as server:
+        result = await probe(server.url)
+    assert result.outcome == "ok"
+    assert result.ttft_ms is None
+    assert result.ttfo_ms == pytest.approx(script.writes[1], abs=15)
+    assert result.tokens == 384
+    # 20 tokens of 170 in one gap: no measure of the speed.
+    assert (result.decode_tok_s, result.ms_per_token) == (None, None)
+    assert str(result.detail) == "The first 149 tokens had no text; when they came is not known."
+
+
+async def test_a_first_chunk_of_one_speculative_step_is_the_first_token() -> None:
+    steps = [
+        (0.10, chunk({"content": "abc"}, counted=8)),
+        (0.10, chunk({"content": "def"}, counted=16, finish="stop")),
+        (0.0, "[DONE]"),
+    ]
+    script = sse(steps)
+    async with serve(routes(script)) as server:
+        result = await probe(server.url)
+    assert result.ttft_ms == pytest.approx(script.writes[0], abs=15)
+    assert result.ms_per_token == pytest.approx((script.writes[1] - script.writes[0]) / 8, rel=0.1)
+    assert result.detail is None
+
+
 async def test_speculation_of_exactly_this_request() -> None:
     details = json.dumps(
         {

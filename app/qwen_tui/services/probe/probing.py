@@ -137,6 +137,7 @@ def _result(kind: Kind, figures: StreamFigures) -> ProbeResult:
         reasoning_tokens=figures.reasoning_tokens,
         finish_reason=figures.finish_reason,
         model=figures.model,
+        detail=figures.note,
     )
 
 

@@ -26,6 +26,11 @@ _THINK_END = "</think>"
 
 __all__ = ["Chunk", "StreamFigures", "read_stream"]
 
+_STEP_TOKENS = 16
+"""More tokens than one step of speculation brings. A first chunk that holds more shows that earlier
+tokens had no text, so that it does not tell when the first token came (seen on SGLang 0.5.17 with
+random weights: 384 tokens, two chunks, the first after 3,988 ms)."""
+
 
 @dataclass(slots=True)
 class Chunk:
@@ -62,6 +67,8 @@ class StreamFigures:
     """``ok``, ``empty``, ``only_reasoning``, ``refused``, ``error_in_stream``, ``no_done``,
     ``cut``, ``timeout``, ``no_stream``."""
     error: Text | None = None
+    note: Text | None = None
+    """Why a figure is missing although the request went well."""
     text: str = ""
     """The visible answer; used for checks, never stored."""
     tool_names: list[str] = field(default_factory=list)
@@ -204,7 +211,11 @@ def _measure(sent_at: float, chunks: list[Chunk], out: StreamFigures) -> None:
     if not chunks:
         return
     first, last = chunks[0], chunks[-1]
-    out.ttft_ms = (first.at - sent_at) * 1000
+    hidden = (first.tokens_so_far or 1) - 1
+    if hidden < _STEP_TOKENS:
+        out.ttft_ms = (first.at - sent_at) * 1000
+    else:
+        out.note = t("The first {n} tokens had no text; when they came is not known.", n=hidden)
     visible = next((c for c in chunks if c.visible), None)
     out.ttfo_ms = None if visible is None else (visible.at - sent_at) * 1000
     gaps = sorted((b.at - a.at) * 1000 for a, b in itertools.pairwise(chunks))
@@ -218,7 +229,8 @@ def _measure(sent_at: float, chunks: list[Chunk], out: StreamFigures) -> None:
     total = last.tokens_so_far if last.tokens_so_far is not None else out.tokens
     if total is not None and seconds > 0:
         later = total - (first.tokens_so_far or 1)
-        if later > 0:
+        # Where most tokens had no text, the few chunks that did are no measure of the speed.
+        if later > 0 and 2 * later >= total - 1:
             out.decode_tok_s = later / seconds
             out.ms_per_token = seconds * 1000 / later
 

@@ -253,7 +253,7 @@ def probe_line(view: View) -> Content:
         return Content.assemble(label, (tr(t("not sent yet")), "$foreground-muted"))
     if result.error is not None:
         return Content.assemble(label, (f"{glyphs().fail} {tr(result.error)}", "$error"))
-    if result.ttft_ms is None and result.detail is not None:
+    if result.ttft_ms is None and result.ttfo_ms is None and result.detail is not None:
         return Content.assemble(label, (f"{glyphs().ok} ", "$success"), tr(result.detail))
     return Content.assemble(
         label,
