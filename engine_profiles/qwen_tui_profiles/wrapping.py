@@ -10,9 +10,9 @@ import re
 import textwrap
 import unicodedata
 
-__all__ = ["columns", "padded", "wrapped"]
+__all__ = ["breaks", "columns", "padded", "wrapped"]
 
-_NEVER_FIRST = frozenset("，。、；：？！）》」』】”’…%")
+_NEVER_FIRST = frozenset("，。、；：？！）》」』】”’…%)]},;:!?")
 """No line begins with one of these (the mainland's typesetting rule, GB/T 15834)."""
 _NEVER_LAST = frozenset("（《「『【“‘")
 _WIDE = r"ᄀ-ᅟ⺀-〿ぁ-꓏가-힣豈-﫿︰-﹏\uff00-｠￠-￦\U0001f300-\U0001faff\U00020000-\U0003fffd"
@@ -56,7 +56,8 @@ def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> 
         )
     lines: list[str] = []
     line, indent = first, first
-    for piece in _unbreakable(text):
+    for glued in _unbreakable(text):
+        piece = re.sub(r"\s+", " ", glued)
         if line != indent and columns(line) + columns(piece.rstrip()) > width:
             lines.append(line.rstrip())
             line = indent = rest
@@ -64,16 +65,42 @@ def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> 
     return [*lines, line.rstrip()]
 
 
+def breaks(text: str, width: int) -> list[int] | None:
+    """Return where lines of ``text`` begin, for text whose spaces and styles must be kept.
+
+    A piece that is wider than a line (a path) is broken where the line ends.
+
+    Returns:
+        Indices of the first characters of the second line and on; ``None`` for text without wide
+        characters, which needs no rule but that of spaces.
+    """
+    if not re.search(f"[{_WIDE}]", text):
+        return None
+    begins: list[int] = []
+    used = at = 0
+    for piece in _unbreakable(text):
+        if used and used + columns(piece.rstrip()) > width:
+            begins.append(at)
+            used = 0
+        for character in piece:
+            wide = columns(character)
+            if used + wide > width and not character.isspace():
+                begins.append(at)
+                used = 0
+            used += wide
+            at += 1
+    return begins
+
+
 def _unbreakable(text: str) -> list[str]:
     """Return pieces between which a line may end."""
     pieces: list[str] = []
     for piece in _PIECES.findall(text):
-        shown = " " if piece.isspace() else piece
         glued = bool(pieces) and (
-            shown[0] in _NEVER_FIRST or (shown != " " and pieces[-1][-1:] in _NEVER_LAST)
+            piece[0] in _NEVER_FIRST or (not piece.isspace() and pieces[-1][-1:] in _NEVER_LAST)
         )
         if glued:
-            pieces[-1] += shown
+            pieces[-1] += piece
         else:
-            pieces.append(shown)
+            pieces.append(piece)
     return pieces

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.app import App
+from textual.command import CommandPalette
 
 from qwen_tui.services.desks import PlanQuestion
 from qwen_tui.services.snapshots import ServerState
 from qwen_tui.ui import messages
 from qwen_tui.ui.app_commands import APP, INTERVALS_S
 from qwen_tui.ui.consequences import download_words, leave_words, stop_consequences
+from qwen_tui.ui.palette import palette
 from qwen_tui.ui.screens.cards import ConfirmCard, LeaveCard
 from qwen_tui.ui.screens.details import FindingsCard, HelpCard, PlacesCard
 from qwen_tui.ui.screens.guide import GuideCard, next_step
@@ -173,6 +175,11 @@ class Actions(App[None]):
             self.action_guide()
         else:
             await self.run_action(step.action, self)
+
+    def action_command_palette(self) -> None:
+        """Show everything that can be done now."""
+        if not CommandPalette.is_open(self.app):
+            self.push_screen(palette())
 
     def action_help(self) -> None:
         """Explain the screen."""

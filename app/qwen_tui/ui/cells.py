@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui_profiles.wrapping import breaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,12 +54,20 @@ def split_row(left: Part, right: Part, width: int) -> Content:
 def wrapped(part: Part, width: int, *, indent: int = 0, most: int | None = None) -> list[Content]:
     """Wrap ``part`` to ``width`` cells, each line indented; at most ``most`` lines, cut with …."""
     content = Content.assemble(part)
-    lines = [line.rstrip() for line in content.wrap(max(1, width - indent))]
+    lines = [line.rstrip() for line in _broken(content, max(1, width - indent))]
     if most is not None and len(lines) > most:
         kept = lines[:most]
         kept[-1] = fit(Content.assemble(kept[-1], " ", *lines[most:]), width - indent)
         lines = kept
     return [line.pad_left(indent) for line in lines]
+
+
+def _broken(content: Content, width: int) -> list[Content]:
+    """Break at spaces, and Chinese where its typesetting allows; Textual knows only spaces."""
+    begins = None if content.plain.isascii() else breaks(content.plain, width)
+    if begins is None or "\n" in content.plain:
+        return content.wrap(width)
+    return content.divide(begins)
 
 
 def bar(share: float | None, width: int, style: str) -> Content:

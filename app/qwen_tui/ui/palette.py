@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.themes import THEME_NAMES
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     Entry = tuple[str, Callable[[], object], str]
 
-__all__ = ["ConsoleProvider"]
+__all__ = ["ConsoleProvider", "palette"]
+
+
+def palette() -> CommandPalette:
+    """Return the palette, with its own texts in the language in use."""
+    return CommandPalette(placeholder=tr(t("Search for commands…")), id="--command-palette")
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class ConsoleProvider(Provider):
@@ -35,10 +44,16 @@ class ConsoleProvider(Provider):
     async def search(self, query: str) -> Hits:
         """Offer what matches."""
         matcher = self.matcher(query)
+        found = False
         for title, run, help_text in self._entries():
             score = matcher.match(f"{title} {help_text}")
             if score > 0:
+                found = True
                 yield Hit(score, matcher.highlight(title), run, help=help_text)
+        if not found:
+            # In our words: Textual would say it in English.
+            title = tr(t("No matches found"))
+            yield Hit(1, title, _nothing, text=title, help=tr(t("Esc closes the list.")))
 
     def _entries(self) -> Iterator[Entry]:
         app = cast("ConsoleApp", self.app)

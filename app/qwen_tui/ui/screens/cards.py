@@ -9,9 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.prose import Prose
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Card(ModalScreen[ResultT], Generic[ResultT]):
         with VerticalScroll() as box:
             box.border_title = Content(self._title)
             box.border_subtitle = self._key_line()
-            yield Static(Content("\n").join(self._body), id="card-text")
+            yield Prose(self._body, id="card-text")
 
     def _key_line(self) -> Content:
         return Content("   ").join(
@@ -129,7 +130,7 @@ class InputCard(ModalScreen[str]):
         """Lay out the line."""
         with Vertical() as box:
             box.border_title = Content(self._title)
-            yield Static(Content(self._hint))
+            yield Prose([Content(self._hint)])
             yield Input(self._value)
 
     @on(Input.Submitted)

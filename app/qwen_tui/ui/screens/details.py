@@ -14,6 +14,7 @@ from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.cards import Card, InputCard, TextCard
 from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.wrapping import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClampCard", "FindingsCard", "HelpCard", "PlacesCard"]
 
+KEY = 5
 NAME = 20
 WIDTH = 72
 
@@ -96,17 +98,19 @@ class HelpCard(TextCard):
     def __init__(
         self, view: View, about: Text, commands: Iterable[tuple[str, Command, bool]]
     ) -> None:
+        rows = tuple(commands)
+        keys = max([KEY, *(columns(key) + 1 for key, _, _ in rows)])
         body = [Content(tr(about)), Content("")]
-        for key, command, enabled in commands:
+        for key, command, enabled in rows:
             style = "" if enabled else "$foreground-muted"
             head = Content.assemble(
-                fit((key, "bold $accent" if enabled else style), 5),
+                fit((key, "bold $accent" if enabled else style), keys),
                 fit((tr(command.name(view)), style or "bold"), NAME),
             )
             body += hanging(head, (tr(command.help), style))
         body += [Content(""), Content.styled(tr(t("Words")), "bold")]
         for word, meaning in WORDS:
-            head = fit((tr(word), "bold"), 5 + NAME)
+            head = fit((tr(word), "bold"), keys + NAME)
             body += hanging(head, (tr(meaning), ""))
         super().__init__(tr(t("Help")), body)
 
@@ -150,7 +154,7 @@ class PlacesCard(Card[str]):
         for row in PLACES:
             style = "bold" if row.id != here else "$foreground-muted"
             head = Content.assemble(
-                fit((row.key, "bold $accent"), 5), fit((tr(row.title), style), NAME)
+                fit((row.key, "bold $accent"), KEY), fit((tr(row.title), style), NAME)
             )
             body += hanging(head, (tr(row.help), ""))
         keys = f"{PLACES[0].key}-{PLACES[-1].key}"

@@ -9,12 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.prose import Prose
 from qwen_tui.ui.words import MODES, profile_engine
 from qwen_tui_profiles.text import Text, t, tr, tr_shipped
 
@@ -80,7 +81,7 @@ class Picker(ModalScreen[str]):
                 f" {tr(t('Back'))}",
             )
             yield OptionList(*(_option(row) for row in self._rows))
-            yield Static(Content("\n").join(self._foot))
+            yield Prose(self._foot)
 
     def on_mount(self) -> None:
         """Start at the selected row."""

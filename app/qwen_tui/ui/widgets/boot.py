@@ -12,7 +12,7 @@ from qwen_tui.ui.cells import bar, fit
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.widgets.panel import Panel
 from qwen_tui.ui.words import PHASES
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import joined, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def boot_summary(view: View) -> str:
     total = sum(s.seconds or 0 for s in timed)
     longest = sorted(timed, key=lambda s: -(s.seconds or 0))[:3]
     parts = [f"{tr(PHASES[s.phase])} {figures.seconds(s.seconds)}" for s in longest]
-    return tr(t("boot {total}: {parts}", total=figures.seconds(total), parts=", ".join(parts)))
+    return tr(t("boot {total}: {parts}", total=figures.seconds(total), parts=joined(parts)))
 
 
 def boot_spans(view: View, now: float) -> list[tuple[str, str, float | None]]:
