@@ -68,7 +68,7 @@ def test_launch_swap_leave_and_find_it_again(env: dict[str, str]) -> None:
         console.press("\r")
         console.wait("Copy as curl")
         console.press("\x1b")
-        console.wait("s Swap")
+        console.wait(lambda text: "Copy as curl" not in text)
         console.press("s")
         console.wait("Swap demo-speed → demo-context")
         console.press("\r")
