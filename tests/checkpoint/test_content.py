@@ -164,7 +164,7 @@ def test_damaged_records_count_as_none(folder: Path) -> None:
 def test_digests_are_remembered_and_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
-    store = tmp_path / "cache" / "hashes.json"
+    store = tmp_path / "home" / "cache" / "hashes.json"
     cache = StoredHashes(store)
     passed: list[int] = []
     jobs = [HashJob("file", path)]
@@ -173,6 +173,7 @@ def test_digests_are_remembered_and_forgotten(tmp_path: Path) -> None:
     assert isinstance(first, Digest)
     assert first.sha256 == hashlib.sha256(b"one").hexdigest()
     assert store.stat().st_mode & 0o777 == 0o600
+    assert [p.stat().st_mode & 0o777 for p in (store.parent, store.parent.parent)] == [0o700] * 2
     # The same file again: not one byte is read (its content would now betray it).
     again = StoredHashes(store)
     known = hash_files(jobs, workers=1, cache=again, on_bytes=passed.append)["file"]

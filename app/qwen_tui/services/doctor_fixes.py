@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.paths import make_private
 from qwen_tui.services.profile_files import change_profile, new_profile
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t
@@ -42,7 +43,7 @@ def repair(fixes: Fixes, paths: Paths) -> Repaired:
     failed: list[Text] = []
     for name in fixes.folders:
         try:
-            Path(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(Path(name))
         except OSError as error:
             failed.append(_failure(name, error))
         else:

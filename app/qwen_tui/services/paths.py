@@ -10,7 +10,7 @@ from pathlib import Path
 from qwen_tui_profiles.errors import ConfigError
 from qwen_tui_profiles.text import t
 
-__all__ = ["Paths", "write_private"]
+__all__ = ["Paths", "make_private", "write_private"]
 
 HOME_VARIABLE = "QWEN_TUI_HOME"
 """When set, config, state and cache live in this one folder (tests, portable installations)."""
@@ -61,10 +61,7 @@ class Paths:
             ConfigError: it cannot be created or is not a folder.
         """
         try:
-            # `mkdir(parents=True)` would give the folders above it the default mode.
-            for missing in reversed([p for p in folder.parents if not p.exists()]):
-                missing.mkdir(mode=0o700, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
+            make_private(folder)
         except OSError as error:
             raise ConfigError(
                 t(
@@ -75,6 +72,18 @@ class Paths:
                 t("Make it writable, or set {variable} to another folder.", variable=HOME_VARIABLE),
             ) from error
         return folder
+
+
+def make_private(folder: Path) -> None:
+    """Create ``folder`` and whatever is missing above it, all readable by the owner only.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    # `mkdir(parents=True)` would give the folders above it the default mode.
+    for missing in reversed([p for p in folder.parents if not p.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -7,7 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.paths import write_private
+from qwen_tui.services.paths import make_private, write_private
 
 if TYPE_CHECKING:
     import os
@@ -45,7 +45,7 @@ class StoredHashes:
         """Write what is known; a full or read-only disk costs the next run its head start only."""
         entries = list(self._known.items())[-_MOST_ENTRIES:]
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             write_private(self._path, json.dumps(dict(entries)).encode())
         self._saved = time.monotonic()
 
