@@ -121,6 +121,21 @@ async def test_the_boundary_says_what_it_costs_before_it_is_sent() -> None:
     assert fake.calls == [f"probe boundary {URL}"]
 
 
+async def test_a_console_that_only_watches_leaves_the_cache_alone() -> None:
+    fake = FakeConsole(running())
+    fake.rights = [(False, 4711)]
+    async with opened(fake) as pilot:
+        await settled(pilot, lambda: not view_of(pilot).controls)
+        await pilot.press("p")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, PickProbe))
+        assert "boundary" not in shown(pilot)
+        await pilot.press("escape")
+        await pilot.app.run_action("probe_kind('boundary')")
+        await pilot.pause()
+        assert pilot.app.screen.id == "home"
+    assert fake.calls == []
+
+
 async def test_the_palette_sends_a_kind_by_name() -> None:
     fake = FakeConsole(running())
     async with opened(fake) as pilot:

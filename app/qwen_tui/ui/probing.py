@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -48,6 +49,9 @@ class Probing(App[None]):
 
         menu = await self._menu(url)
         if menu is not None:
+            if not self.view.controls:
+                kinds = tuple(kind for kind in menu.kinds if kind.name != BOUNDARY)
+                menu = replace(menu, kinds=kinds)
             await self.push_screen(
                 PickProbe(menu, self._kind), lambda kind: self._probe_chosen(kind, menu)
             )
@@ -64,7 +68,9 @@ class Probing(App[None]):
         url = self.view.server.url
         if url is None or not self.check_action("probe", ()):
             return
-        if kind == BOUNDARY:
+        if kind == BOUNDARY and not self.view.controls:
+            self.notify(tr(t("A console that only watches does not fill the server's cache.")))
+        elif kind == BOUNDARY:
             self.do("menu", self._ask_boundary(url))
         else:
             self._probe_chosen(kind, None)

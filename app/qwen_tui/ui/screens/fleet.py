@@ -42,6 +42,7 @@ FLEET = (
         "add",
         t("Add"),
         t("Watch another server; its address is kept in the settings."),
+        lambda view: view.controls,
         rank=10,
     ),
     Command(
@@ -50,6 +51,7 @@ FLEET = (
         "remove",
         t("Remove"),
         t("Watch the server under the cursor no longer; it goes on."),
+        lambda view: view.controls,
         rank=11,
     ),
     Command(
