@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qwen_tui_diagnostics.checks import GROUPS
+from qwen_tui_diagnostics.groups import GROUPS
 from qwen_tui_diagnostics.privacy import private
 from qwen_tui_diagnostics.result import Report, SkipReason, Status
 from qwen_tui_profiles.text import Text, joined, t, tr
@@ -96,7 +96,7 @@ def _skips(members: Sequence[CheckResult]) -> Iterator[str]:
     for result in members:
         by_reason.setdefault(tr(result.observed), []).append(tr(result.title))
     for reason, titles in by_reason.items():
-        yield f"  SKIP  {joined(titles)}: {reason}"
+        yield "  SKIP  " + tr(t("{what}: {reason}", what=joined(titles), reason=reason))
 
 
 def _result_lines(result: CheckResult, *, verbose: bool) -> Iterator[str]:

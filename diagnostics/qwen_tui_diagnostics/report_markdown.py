@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.checks import GROUPS
 from qwen_tui_diagnostics.checks.units import dotted, gib
 from qwen_tui_diagnostics.facts import Facts
+from qwen_tui_diagnostics.groups import GROUPS
 from qwen_tui_diagnostics.privacy import private
 from qwen_tui_diagnostics.report import STATUS_ORDER, own_server, summary
 from qwen_tui_diagnostics.result import SkipReason, Status

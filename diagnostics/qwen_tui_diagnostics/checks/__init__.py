@@ -5,24 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.checks import cuda, disk, driver, engine, gpu, hub, model, net, system
-from qwen_tui_profiles.text import Text, t
+from qwen_tui_diagnostics.groups import GROUPS
 
 if TYPE_CHECKING:
     from qwen_tui_diagnostics.check import Check
 
 __all__ = ["CHECKS", "GROUPS", "check_called"]
-
-GROUPS: dict[str, Text] = {
-    "driver": t("Driver"),
-    "gpu": t("GPU"),
-    "cuda": t("CUDA tool chain"),
-    "sys": t("System"),
-    "disk": t("Disk"),
-    "model": t("Model"),
-    "engine": t("Engine"),
-    "net": t("Network"),
-    "hub": t("Hub"),
-}
 
 CHECKS: tuple[Check, ...] = (
     *driver.CHECKS,

@@ -273,7 +273,7 @@ def _explain(check_id: str) -> int:
             t("No check is called {name}.", name=repr(check_id)),
             t("`qwen-tui doctor --list-checks` shows them all."),
         )
-    print(f"{check.id}: {tr(check.title)}")
+    print(tr(t("{what}: {reason}", what=check.id, reason=check.title)))
     print(tr(check.why))
     lines: list[tuple[str, Sequence[str]]] = [
         (tr(t("reads")), (*check.sources, *check.uses)),
@@ -282,5 +282,5 @@ def _explain(check_id: str) -> int:
     ]
     for title, items in lines:
         if items:
-            print(f"{title}: {', '.join(items)}")
+            print(tr(t("{what}: {reason}", what=title, reason=", ".join(items))))
     return 0

@@ -14,7 +14,8 @@ from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.messages import StepDone
 from qwen_tui.ui.screens.place import BACK, Kit, Place
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
-from qwen_tui_diagnostics.result import CheckResult, Status
+from qwen_tui_diagnostics.groups import GROUPS
+from qwen_tui_diagnostics.result import REASONS, CheckResult, Status
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
@@ -277,7 +278,8 @@ def check_row(result: CheckResult, width: int) -> Content:
         "  ",
         (tr(result.observed), seen),
     )
-    return split_row(head, (f" {result.group}", "$foreground-muted"), width)
+    group = tr(GROUPS.get(result.group, t("{group}", group=result.group)))
+    return split_row(head, (f" {group}", "$foreground-muted"), width)
 
 
 def check_lines(result: CheckResult) -> list[Content]:
@@ -292,7 +294,7 @@ def check_lines(result: CheckResult) -> list[Content]:
     ]
     out += [Content(tr(line)) for line in result.detail]
     if result.reason is not None:
-        out += _field(t("not judged"), t("{reason}", reason=result.reason.value))
+        out += _field(t("not judged"), REASONS[result.reason])
     if result.explained_by is not None:
         out += _field(t("follows from"), t("{check}", check=result.explained_by))
     if result.remedy is not None:
@@ -306,7 +308,7 @@ def check_lines(result: CheckResult) -> list[Content]:
 def _field(label: Text, text: Text | None) -> list[Content]:
     if text is None:
         return []
-    return [Content.assemble((f"{tr(label)}: ", "$foreground-muted"), tr(text))]
+    return [Content.assemble((tr(t("{label}: ", label=label)), "$foreground-muted"), tr(text))]
 
 
 def verdict_line(results: list[CheckResult], *, running: bool) -> Content:
