@@ -61,6 +61,8 @@ async def test_the_card_tells_time_per_token_from_time_per_chunk() -> None:
         assert "accept length 3.39 tokens a step" in text
         assert "cached 12 of 36 prompt tokens" in text
         assert "Through the gateway" not in text
+        # The scripted server has 2 running and 1 waiting.
+        assert "Other requests ran meanwhile" in text
         await pilot.press("r")
         await settled(pilot, lambda: len(fake.calls) == 2)
         await settled(pilot, lambda: isinstance(pilot.app.screen, ProbeCard))

@@ -37,6 +37,8 @@ class Probing(App[None]):
     _kind: str = "prose"
     """The kind that was sent last."""
     _report: ProbeReport | None = None
+    _crowded: bool = False
+    """Whether others had requests there when it came back."""
 
     def action_probe(self) -> None:
         """Ask which kind of request to send."""
@@ -110,6 +112,9 @@ class Probing(App[None]):
     def show_probe(self, report: ProbeReport) -> None:
         """Keep a result, and show it unless something else is being answered."""
         self._report = report
+        live = self.view.live
+        # One that runs may still be ours: the sample is up to a second old.
+        self._crowded = live is not None and ((live.running or 0) > 1 or bool(live.queue))
         if isinstance(self.screen, Place):
             self.action_probe_result()
 
@@ -123,7 +128,7 @@ class Probing(App[None]):
         name = report.result.kind
         kind = next(k for k in self.services.probes.kinds() if k.name == name)
         copy = None if name == BOUNDARY else lambda: self.do("curl", self._copy_curl(report))
-        card = ProbeCard(kind, report, copy)
+        card = ProbeCard(kind, report, copy, crowded=self._crowded)
         self.push_screen(card, lambda again: self.action_probe_kind(name) if again else None)
 
     async def _copy_curl(self, report: ProbeReport) -> None:

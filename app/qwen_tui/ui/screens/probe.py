@@ -38,13 +38,22 @@ class ProbeCard(Card[str]):
     ]
 
     def __init__(
-        self, kind: ProbeKind, report: ProbeReport, copy: Callable[[], None] | None
+        self,
+        kind: ProbeKind,
+        report: ProbeReport,
+        copy: Callable[[], None] | None,
+        *,
+        crowded: bool = False,
     ) -> None:
         keys: tuple[tuple[str, Text], ...] = (("r", t("Again")), ("Esc", t("Back")))
         if copy is not None:
             keys = (("y", t("Copy as curl")), *keys)
         title = tr(t("Probe: {kind}", kind=kind.title))
-        super().__init__(title, probe_lines(report), keys)
+        lines = probe_lines(report)
+        if crowded:
+            text = tr(t("Other requests ran meanwhile; the times include waiting for them."))
+            lines += wrapped((f"{glyphs().warn} {text}", "$warning"), WIDTH)
+        super().__init__(title, lines, keys)
         self._copy = copy
         self.set_class(report.result.error is not None, "-danger")
 
