@@ -164,13 +164,21 @@ def test_a_full_disk_never_raises_after_the_intent(
 async def test_the_lease_is_exclusive_and_names_its_holder(paths: Paths) -> None:
     store = RunStore(paths)
     assert not store.busy()
-    async with store.lease("starting x"):
+    async with store.lease(t("starting {profile}", profile="x")):
         assert store.busy()
         with pytest.raises(LaunchError, match=rf"pid {os.getpid()}, starting x"):
-            async with RunStore(paths).lease("stopping", wait_s=0.1):
+            async with RunStore(paths).lease(t("stopping"), wait_s=0.1):
                 raise AssertionError
+        assert set_language("zh_CN")
+        try:
+            with pytest.raises(LaunchError) as caught:
+                async with RunStore(paths).lease(t("stopping"), wait_s=0.1):
+                    raise AssertionError
+            assert tr(t("starting {profile}", profile="x")) in tr(caught.value.message)
+        finally:
+            set_language("en")
     assert not store.busy()
-    async with store.lease("again"):
+    async with store.lease(t("again")):
         pass
     assert stat.S_IMODE((paths.state / "control.lock").stat().st_mode) == 0o600
 

@@ -19,6 +19,7 @@ from qwen_tui.services.runs import RunStore
 from qwen_tui.services.state import ServerState
 from qwen_tui.services.stopping import StopHow
 from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.text import t
 from support.supervise import (
     fake_profile,
     fake_supervisor,
@@ -331,7 +332,7 @@ async def test_a_reboot_is_recognised(paths: Paths) -> None:
 async def test_one_acts_and_the_other_is_told_who(paths: Paths) -> None:
     await up(paths)
     supervisor = fake_supervisor(paths)
-    async with supervisor.store.lease("swapping to x"):
+    async with supervisor.store.lease(t("swapping to x")):
         with pytest.raises(LaunchError, match=f"pid {os.getpid()}, swapping to x"):
             await fake_supervisor(paths).stop()
     assert (await supervisor.snapshot()).state is ServerState.RUNNING

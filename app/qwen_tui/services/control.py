@@ -25,6 +25,7 @@ from qwen_tui.services.rotate import rotate
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopper import nothing_to_stop, stop_run
 from qwen_tui.services.watchdog import BootWatch
+from qwen_tui.services.words import BOOT_STATES
 from qwen_tui_profiles.errors import LaunchError, ProfileError
 from qwen_tui_profiles.loader import load_profiles
 from qwen_tui_profiles.text import t
@@ -364,7 +365,7 @@ def _occupied(now: ServerSnapshot) -> LaunchError:
         t(
             "{profile} is {state} already (pid {pid}, {url}).",
             profile=now.profile or t("A server"),
-            state=now.state.value,
+            state=BOOT_STATES[now.state],
             pid="—" if now.pid is None else now.pid,
             url=now.url or "—",
         ),

@@ -38,16 +38,18 @@ from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import IllegalStepError, ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
 from qwen_tui_profiles.foreign import redact_argv
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import as_record, from_record, t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from qwen_tui.services.paths import Paths
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["Ending", "RunRecord", "RunStore"]
 
 SCHEMA = "qwen-tui.run/1"
+_HOLDER_BYTES = 2000
 KEPT_RUNS = 30
 """Records and logs kept; the history keeps more."""
 LEASE_WAIT_S = 2.0
@@ -68,7 +70,7 @@ class RunStore:
         return self._paths.runs
 
     @contextlib.asynccontextmanager
-    async def lease(self, purpose: str, *, wait_s: float | None = None) -> AsyncIterator[None]:
+    async def lease(self, purpose: Text, *, wait_s: float | None = None) -> AsyncIterator[None]:
         """Hold the right to change what runs. One process at a time; the kernel frees it.
 
         Raises:
@@ -84,15 +86,17 @@ class RunStore:
             end = time.monotonic() + (LEASE_WAIT_S if wait_s is None else wait_s)
             while not _try_lock(handle):
                 if time.monotonic() >= end:
-                    holder = os.pread(handle, 200, 0).decode("utf-8", "replace").strip()
                     raise LaunchError(
-                        t("Another qwen-tui is at work on the server ({holder}).", holder=holder),
+                        t(
+                            "Another qwen-tui is at work on the server ({holder}).",
+                            holder=_holder(os.pread(handle, _HOLDER_BYTES, 0)),
+                        ),
                         t("Wait until it is done, or end it there."),
                     )
                 await asyncio.sleep(0.05)
             with contextlib.suppress(OSError):  # a full disk: only the name of the holder is lost
                 os.ftruncate(handle, 0)
-                os.pwrite(handle, f"pid {os.getpid()}, {purpose}".encode(), 0)
+                os.pwrite(handle, _holder_line(purpose), 0)
             yield
         finally:
             os.close(handle)
@@ -318,6 +322,20 @@ def _parse(path: Path) -> RunRecord | None:
         return RunRecord(**values)
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _holder_line(purpose: Text) -> bytes:
+    """Return what the lock says of its holder: an English line, and its parts on a second one."""
+    holder = t("pid {pid}, {purpose}", pid=os.getpid(), purpose=purpose)
+    return f"{holder}\n{json.dumps(as_record(holder))}".encode()[:_HOLDER_BYTES]
+
+
+def _holder(data: bytes) -> Text:
+    english, _, parts = data.decode("utf-8", "replace").strip().partition("\n")
+    try:
+        return from_record(json.loads(parts), english)
+    except ValueError:
+        return from_record(None, english)
 
 
 def _ending(raw: dict[str, Any]) -> Ending:

@@ -31,6 +31,7 @@ from qwen_tui.services.state import ALIVE, ENDED, ServerState
 from qwen_tui.services.stopping import DEFAULT_STOP_S
 from qwen_tui.services.swap import Swap, SwapOptions
 from qwen_tui.services.vram import NvmlMemory
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -169,7 +170,7 @@ class ServerSupervisor:
             ConfigError: the state folder cannot be written.
         """
         prepared = await self._control.prepare(profile, interpreter, force=force)
-        async with self.store.lease(f"starting {profile.name}"):
+        async with self.store.lease(t("starting {profile}", profile=profile.name)):
             return await self._control.launch(profile, prepared)
 
     async def wait_ready(
@@ -184,7 +185,7 @@ class ServerSupervisor:
             A snapshot that is ready, or one that ended (``FATAL`` with the cause).
         """
         return await self._control.follow(
-            on_change, lambda: self.store.lease("clearing up after a failed boot")
+            on_change, lambda: self.store.lease(t("clearing up after a failed boot"))
         )
 
     async def stop(
@@ -203,7 +204,7 @@ class ServerSupervisor:
             LaunchError: another process of ours is at work on the server.
             StopError: it is only attached, or something of it survives.
         """
-        async with self.store.lease("stopping"):
+        async with self.store.lease(t("stopping")):
             result = await self._control.stop(timeout_s, on_change)
             await self.front.stop()
             return result
@@ -229,7 +230,7 @@ class ServerSupervisor:
         Raises:
             LaunchError: another process of ours is at work on the server.
         """
-        async with self.store.lease(f"swapping to {target.name}"):
+        async with self.store.lease(t("swapping to {profile}", profile=target.name)):
             yield Swap(self._control, target, options or SwapOptions(), clock=self._clock)
 
     async def swap_card(self, target: EngineProfile) -> SwapCard:
@@ -308,12 +309,12 @@ class ServerSupervisor:
             EngineError: nothing answers there.
             LaunchError: a server of our own runs, or another process of ours is at work on it.
         """
-        async with self.store.lease("attaching"):
+        async with self.store.lease(t("attaching")):
             return await self._control.attach(url)
 
     async def forget(self) -> ServerSnapshot:
         """Watch an attached server no longer; without one, nothing changes."""
-        async with self.store.lease("letting go"):
+        async with self.store.lease(t("letting go")):
             return await self._control.forget()
 
     async def settle(self, limit_s: float = 5.0) -> ServerSnapshot:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.download.sentences import describe, retry_line
 from qwen_tui_profiles.foreign import clean, redact
-from qwen_tui_profiles.text import Text, t, tr
+from qwen_tui_profiles.text import Text, from_record, t, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,6 +213,9 @@ def _complete_lines(result: dict[str, Any], plan: dict[str, Any], seconds: float
         yield t("Not proven, the server gave no hash for them: {paths}.", paths=_list(unproven))
 
 
+_VERDICTS = {"ok": t("ok"), "warn": t("warn"), "error": t("error"), "unknown": t("unknown")}
+
+
 def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
     if result["status"] != "complete":
         return
@@ -220,21 +223,21 @@ def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
     if verify is None:
         yield t("The checkpoint was not judged: this installation has no verifier.")
         return
-    yield t("verify: {verdict}", verdict=str(verify["verdict"]))
+    yield t("verify: {verdict}", verdict=_VERDICTS.get(verify["verdict"], str(verify["verdict"])))
     if verify.get("problem"):
-        yield t("  {problem}", problem=verify["problem"])
+        yield t("  {problem}", problem=from_record(None, str(verify["problem"])))
     for finding in verify.get("findings", ()):
         yield t(
             "  {severity} {rule}: {title}",
             severity=finding["severity"],
             rule=finding["rule"],
-            title=clean(str(finding["title"])),
+            title=from_record(None, clean(str(finding["title"]))),
         )
         files = finding.get("files") or ()
         if files:
             yield t("    in {paths}", paths=_list([str(f) for f in files]))
         if finding.get("remedy") and finding["severity"] != "info":
-            yield t("    → {remedy}", remedy=clean(str(finding["remedy"])))
+            yield t("    → {remedy}", remedy=from_record(None, clean(str(finding["remedy"]))))
 
 
 def _file_line(event: dict[str, Any], path: str) -> Text:
