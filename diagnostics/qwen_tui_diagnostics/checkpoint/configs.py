@@ -39,7 +39,7 @@ def read_configs(source: Source, found: Findings) -> Configs:
     """Read the configs; what is wrong with them is recorded."""
     document, problem = read_json(source, "config.json", _LARGEST_BYTES)
     if problem is None and not isinstance(document, dict):
-        problem = "not a JSON object"
+        problem = t("not a JSON object")
     if problem is not None:
         found.add("M01", evidence=problem, files=["config.json"])
         return Configs()

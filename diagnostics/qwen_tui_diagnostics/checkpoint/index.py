@@ -15,7 +15,7 @@ from qwen_tui_diagnostics.checkpoint.source import FileKind
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.safetensors_header import count_marks
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import Text, from_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,34 +53,35 @@ class Index:
     """Files named with a folder part."""
 
 
-def read_json(source: Source, name: str, largest_bytes: int) -> tuple[Any, str | None]:
-    """Return a JSON document, or None and what is wrong with it (in English, cleaned)."""
+def read_json(source: Source, name: str, largest_bytes: int) -> tuple[Any, Text | None]:
+    """Return a JSON document, or None and what is wrong with it (cleaned)."""
     file = source.files().get(name)
     if file is None:
-        return None, "absent"
+        return None, t("absent")
     if file.kind is FileKind.DANGLING:
-        return None, "a link to a file that is not there"
+        return None, t("a link to a file that is not there")
     if file.kind is not FileKind.FILE:
-        return None, "not a regular file"
+        return None, t("not a regular file")
     if file.size > largest_bytes:
-        return None, f"{file.size:,} bytes, larger than any real one"
+        return None, t("{size:,} bytes, larger than any real one", size=file.size)
     try:
         data = source.read(name, 0, file.size)
     except OSError as error:
-        return None, error.strerror or "I/O error"
+        return None, from_record(None, error.strerror or "I/O error")
     pointer = read_pointer(data[:1024])
     if pointer is not None:
-        return None, "a Git LFS pointer"
+        return None, t("a Git LFS pointer")
     if looks_like_page(data[:512]):
-        return None, "an error page: " + clean(data[:80].decode("utf-8", "replace"))
+        begin = clean(data[:80].decode("utf-8", "replace"))
+        return None, t("an error page: {begin}", begin=begin)
     if count_marks(data) > _MOST_MARKS:
-        return None, "more entries than any real one"
+        return None, t("more entries than any real one")
     try:
         return json.loads(data), None
     except RecursionError:
-        return None, "nested too deeply"
+        return None, t("nested too deeply")
     except ValueError as error:
-        return None, "not JSON: " + clean(str(error))[:100]
+        return None, t("not JSON: {cause}", cause=clean(str(error))[:100])
 
 
 def read_index(source: Source, found: Findings) -> Index:
@@ -119,16 +120,16 @@ def read_index(source: Source, found: Findings) -> Index:
     return index
 
 
-def _map_problem(weight_map: object) -> str | None:
+def _map_problem(weight_map: object) -> Text | None:
     if not isinstance(weight_map, dict):
-        return "no weight_map"
+        return t("no weight_map")
     for value in set(map(str, weight_map.values())):
         parts = value.split("/")
         if not value or value.startswith("/") or ".." in parts or "\\" in value or "\0" in value:
-            return f"{clean(value)[:80]!r} is not a plain relative file name"
+            return t("{name!r} is not a plain relative file name", name=clean(value)[:80])
     if not all(isinstance(value, str) for value in weight_map.values()):
-        return "values that are not file names"
-    return None if weight_map else "an empty weight_map"
+        return t("values that are not file names")
+    return None if weight_map else t("an empty weight_map")
 
 
 def load_order(names: Iterable[str], engine: str) -> list[str]:

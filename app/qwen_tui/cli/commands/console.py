@@ -70,7 +70,7 @@ def in_browser() -> bool:
 
 def require_terminal() -> None:
     """Refuse to paint into a pipe or a file, or onto a terminal that cannot be painted."""
-    for stream, name in ((sys.stdout, "standard output"), (sys.stdin, "standard input")):
+    for stream, name in ((sys.stdout, t("standard output")), (sys.stdin, t("standard input"))):
         if not stream.isatty():
             raise UsageError(
                 t("The console needs a terminal, and {stream} is not one.", stream=name),
