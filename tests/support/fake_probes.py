@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ class FakeProbes:
         self.vision = True
         self.gateway: str | None = None
         self.error: QwenTuiError | Exception | None = None
+        self.answer = asyncio.Event()
+        self.answer.set()
 
     def kinds(self) -> tuple[ProbeKind, ...]:
         return probe_kinds()
@@ -65,6 +68,7 @@ class FakeProbes:
 
     async def send(self, url: str, kind: str) -> ProbeReport:
         self.calls.append(f"probe {kind} {url}")
+        await self.answer.wait()
         if self.error is not None:
             raise self.error
         if kind == "boundary":

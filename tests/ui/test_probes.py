@@ -71,6 +71,22 @@ async def test_the_card_tells_time_per_token_from_time_per_chunk() -> None:
     assert fake.calls == [f"probe code {URL}"] * 2
 
 
+async def test_a_result_does_not_cover_the_place_that_one_has_gone_to() -> None:
+    fake = FakeConsole(running())
+    fake.fake_probes.answer.clear()
+    async with opened(fake) as pilot:
+        await choose(pilot, 0)
+        await settled(pilot, lambda: view_of(pilot).busy is not None)
+        await pilot.press("8")
+        await settled(pilot, lambda: pilot.app.screen.id == "history")
+        fake.fake_probes.answer.set()
+        await settled(pilot, lambda: view_of(pilot).probe is not None)
+        assert pilot.app.screen.id == "history"
+        assert [n.message for n in pilot.app._notifications] == ["The probe came back; P shows it."]
+        await pilot.press("P")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, ProbeCard))
+
+
 async def test_the_request_can_be_copied_as_curl(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(FakeConsole(running())) as pilot:
         copied: list[str] = []

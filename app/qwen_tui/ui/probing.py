@@ -36,6 +36,8 @@ class Probing(App[None]):
     do: Callable[[str, Coroutine[object, object, None]], None]
     _kind: str = "prose"
     """The kind that was sent last."""
+    _asked_on: str = ""
+    """The place from which it was sent."""
     _report: ProbeReport | None = None
     _crowded: bool = False
     """Whether others had requests there when it came back."""
@@ -98,6 +100,7 @@ class Probing(App[None]):
     def _send_probe(self) -> None:
         url = self.view.server.url
         if url is not None:
+            self._asked_on = self.current_mode
             self.begin(t("Probing {url}", url=url))
             self.do("probe", self._probe(url, self._kind))
 
@@ -110,13 +113,15 @@ class Probing(App[None]):
             self.post_message(messages.Finished())
 
     def show_probe(self, report: ProbeReport) -> None:
-        """Keep a result, and show it unless something else is being answered."""
+        """Keep a result; show it where it was asked for, elsewhere only say that it is there."""
         self._report = report
         live = self.view.live
         # One that runs may still be ours: the sample is up to a second old.
         self._crowded = live is not None and ((live.running or 0) > 1 or bool(live.queue))
-        if isinstance(self.screen, Place):
+        if isinstance(self.screen, Place) and self._asked_on == self.screen.ID:
             self.action_probe_result()
+        else:
+            self.notify(tr(t("The probe came back; P shows it.")))
 
     def action_probe_result(self) -> None:
         """Show the last result."""
