@@ -114,8 +114,11 @@ class Findings:
 def _cleaned(evidence: Text | str) -> Text | str:
     if isinstance(evidence, str):
         return clean(evidence)
-    plain = {k: clean(v) if isinstance(v, str) else v for k, v in evidence.fields.items()}
-    return Text(evidence.template, plain)
+    return Text(evidence.template, {k: _plain(value) for k, value in evidence.fields.items()})
+
+
+def _plain(value: object) -> object:
+    return _cleaned(value) if isinstance(value, str | Text) else value
 
 
 def _filled(text: Text, fields: Mapping[str, object]) -> Text:

@@ -10,7 +10,7 @@ from qwen_tui_diagnostics.checkpoint.declared.select import flat_or_nested
 from qwen_tui_diagnostics.checkpoint.stock import canonical
 from qwen_tui_profiles.findings import Severity
 from qwen_tui_profiles.foreign import clean
-from qwen_tui_profiles.text import t
+from qwen_tui_profiles.text import Text, listing, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def check_config(c: QuantContext) -> bool:
         return False
     if method.problems:
         rule = "Q16" if selection.name == "compressed-tensors" else "Q01"
-        c.found.add(rule, evidence=clean("; ".join(method.problems[:3])), files=["config.json"])
+        c.found.add(rule, evidence=listing(method.problems[:3]), files=["config.json"])
     if selection.name in {"gptq", "gptq_marlin"} and _is_slow(method):
         c.found.add(
             "Q01",
@@ -103,7 +103,7 @@ def _check_two_configs(c: QuantContext) -> None:
     if beside is None or top is None:
         return
     ours, theirs = flat_or_nested(top), flat_or_nested(beside)
-    differences: list[str] = []
+    differences: list[Text | str] = []
     algorithm, other = ours.get("quant_algo"), theirs.get("quant_algo")
     if c.selection.name is not None and not c.selection.name.startswith("modelopt"):
         differences.append(f"quant_method {c.selection.name} / quant_algo {other}")
@@ -112,10 +112,16 @@ def _check_two_configs(c: QuantContext) -> None:
     if _list_of(ours) is not None and _list_of(theirs) is not None:
         only = set(_list_of(ours) or ()) ^ set(_list_of(theirs) or ())
         if only:
-            differences.append(f"list entry {min(only)!r} in one only ({len(only)})")
+            differences.append(
+                t(
+                    "list entry {entry!r} in one only ({count})",
+                    entry=clean(str(min(only))),
+                    count=len(only),
+                )
+            )
     kv, other_kv = _kv_words(ours), _kv_words(theirs)
     if kv is not None and other_kv is not None and kv != other_kv:
-        differences.append(f"KV cache {kv} / {other_kv}")
+        differences.append(t("KV cache {kv} / {other}", kv=kv, other=other_kv))
     layers, other_layers = ours.get("quantized_layers"), theirs.get("quantized_layers")
     if isinstance(layers, dict) and isinstance(other_layers, dict):
         changed = [n for n in {*layers, *other_layers} if layers.get(n) != other_layers.get(n)]
@@ -124,7 +130,7 @@ def _check_two_configs(c: QuantContext) -> None:
     if differences:
         c.found.add(
             "Q18",
-            evidence=clean("; ".join(differences)),
+            evidence=listing([d if isinstance(d, Text) else clean(d) for d in differences]),
             files=["config.json", "hf_quant_config.json"],
         )
 

@@ -11,6 +11,8 @@ from qwen_tui_diagnostics.checkpoint.storage import Form, Scheme
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qwen_tui_profiles.text import Text
+
 __all__ = ["UNQUANTIZED", "Declared", "Kind", "Method", "Module", "int_words"]
 
 
@@ -77,7 +79,7 @@ class Method(Protocol):
         ...
 
     @property
-    def problems(self) -> Sequence[str]:
+    def problems(self) -> Sequence[Text]:
         """What makes the engine refuse the config itself."""
         ...
 

@@ -14,6 +14,7 @@ from qwen_tui_diagnostics.checkpoint.declared.base import (
 )
 from qwen_tui_diagnostics.checkpoint.declared.matching import EntryList, strings
 from qwen_tui_diagnostics.checkpoint.storage import DENSE, Form, Scheme, Strategy
+from qwen_tui_profiles.text import Text, t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class CompressedTensors:
         self.entries = strings(config.get("ignore"))
         # vLLM has no suffix rule: a plain entry must be the whole name.
         self._ignore = EntryList(self.entries, suffixes=self._sglang)
-        problems: list[str] = [
-            f"ignore: {entry!r} is not a usable expression"
+        problems: list[Text] = [
+            t("{key}: {entry!r} is not usable", key="ignore", entry=entry)
             for entry in self._ignore.patterns.broken
         ]
         self._groups: list[_Group] = []
@@ -53,7 +54,7 @@ class CompressedTensors:
                 continue
             form = group.get("format") or overall
             if form == "mixed-precision":
-                problems.append(f"config_groups.{name} has no format of its own")
+                problems.append(t("config_groups.{name} has no format of its own", name=name))
             targets = strings(group.get("targets"))
             names = EntryList(targets, suffixes=False)
             self._groups.append(_Group(targets, names, _scheme(group, str(form or ""))))

@@ -14,6 +14,7 @@ from qwen_tui_diagnostics.checkpoint.declared.base import (
 )
 from qwen_tui_diagnostics.checkpoint.declared.matching import Patterns, Runs, strings
 from qwen_tui_diagnostics.checkpoint.storage import DENSE, Form, Scheme, Strategy
+from qwen_tui_profiles.text import Text, t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Fp8:
         bare = {entry.removeprefix("model.") for entry in self.entries}
         self._runs = Runs({*self.entries, *bare, *(f"model.{entry}" for entry in self.entries)})
         block = config.get("weight_block_size")
-        self.problems: list[str] = []
+        self.problems: list[Text] = []
         static = config.get("activation_scheme") == "static"
         if (
             isinstance(block, list)
@@ -59,7 +60,7 @@ class Fp8:
                 words=f"FP8 {block[0]}x{block[1]}",
             )  # fmt: skip
             if static:
-                self.problems.append("block scales need activation_scheme dynamic")
+                self.problems.append(t("block scales need activation_scheme dynamic"))
         else:
             self._scheme = Scheme(
                 Form.FP8, 8, strategy=Strategy.TENSOR, input_scale=static, words="FP8"
@@ -98,7 +99,7 @@ class Awq:
         self._scheme = Scheme(Form.AWQ, bits, group, words=int_words(bits, group))
         version = config.get("version")
         self.problems = (
-            [f"version {version!r}: only gemm is supported"]
+            [t("version {version!r}: only gemm is supported", version=version)]
             if isinstance(version, str) and version.lower() not in {"gemm", "gemv"}
             else []
         )
@@ -141,7 +142,10 @@ class Gptq:
         self._scheme = Scheme(Form.GPTQ, bits, group, words=int_words(bits, group))
         self._head = config.get("lm_head") is True
         self.problems = _gptq_problems(config, bits, engine, version)
-        self.problems += [f"dynamic: {entry!r} is not usable" for entry in self._skip.broken]
+        self.problems += [
+            t("{key}: {entry!r} is not usable", key="dynamic", entry=entry)
+            for entry in self._skip.broken
+        ]
         self.slow = engine == "sglang" and not self.problems and not _marlin(config, bits)
         self.known = bits in {2, 3, 4, 8}
         self.words = f"gptq {self._scheme.words}"
@@ -177,15 +181,20 @@ def _marlin(config: Mapping[str, Any], bits: int) -> bool:
     return bits in {4, 8} and config.get("sym") is True and "desc_act" in config
 
 
-def _gptq_problems(config: Mapping[str, Any], bits: int, engine: str, version: str) -> list[str]:
+def _gptq_problems(config: Mapping[str, Any], bits: int, engine: str, version: str) -> list[Text]:
     if engine != "sglang" or _marlin(config, bits):
         return []
     if in_range(version, None, _GPTQ_DROPPED):
         return []
     return [
-        f"bits {bits}, sym {config.get('sym')}, desc_act "
-        f"{'present' if 'desc_act' in config else 'absent'}: gptq_marlin does not take it and "
-        f"plain gptq is not registered in SGLang {version}"
+        t(
+            "bits {bits}, sym {sym}, desc_act {state}: gptq_marlin does not take it and plain gptq "
+            "is not registered in SGLang {version}",
+            bits=bits,
+            sym=config.get("sym"),
+            state=t("present") if "desc_act" in config else t("absent"),
+            version=version,
+        )
     ]
 
 
@@ -212,7 +221,7 @@ class AutoRound:
             (name, name) for name in self._extra if any(c in _REGEX_SIGNS for c in name)
         )
         self.entries = tuple(self._extra)
-        self.problems: list[str] = []
+        self.problems: list[Text] = []
         self.known = bits in {2, 3, 4, 8}
         self.words = f"auto-round {self._scheme.words}"
 

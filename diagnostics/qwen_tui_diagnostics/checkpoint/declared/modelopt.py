@@ -8,6 +8,7 @@ from qwen_tui_diagnostics.checkpoint.declared.base import UNQUANTIZED, Declared,
 from qwen_tui_diagnostics.checkpoint.declared.matching import Globs, Runs, strings
 from qwen_tui_diagnostics.checkpoint.declared.select import flat_or_nested
 from qwen_tui_diagnostics.checkpoint.storage import DENSE, Form, Scheme, Strategy
+from qwen_tui_profiles.text import Text, t
 from qwen_tui_profiles.versions import in_range
 
 if TYPE_CHECKING:
@@ -78,13 +79,13 @@ class ModelOpt:
         detail = " + ".join(sorted(used)) if self.mixed else self.algorithm
         self.words = f"modelopt {detail}".strip()
 
-    def _problems(self, version: str) -> list[str]:
+    def _problems(self, version: str) -> list[Text]:
         if not self._sglang:
             return []
         if self.algorithm == "W4A16_NVFP4" and not in_range(version, _W4A16_ALONE_SINCE, None):
-            return ["W4A16_NVFP4 as the only algorithm needs SGLang 0.5.19"]
+            return [t("W4A16_NVFP4 as the only algorithm needs SGLang 0.5.19")]
         if "FP8_PB_WO" in self._layers.values() and not in_range(version, _BLOCK_MIXED_SINCE, None):
-            return ["FP8_PB_WO inside MIXED_PRECISION needs SGLang 0.5.21"]
+            return [t("FP8_PB_WO inside MIXED_PRECISION needs SGLang 0.5.21")]
         return []
 
     def declare(self, module: Module) -> Declared:
