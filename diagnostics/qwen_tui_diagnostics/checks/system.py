@@ -106,9 +106,23 @@ def _own_python(facts: Facts, target: Target) -> Verdict:
     return ok(shown)
 
 
+_SIGNS = {
+    "variable container": t("variable container"),
+    "control group": t("control group"),
+    "overlay root": t("overlay root"),
+}
+_FIRST = "process 1 is "
+
+
+def _sign(word: str) -> Text | str:
+    if word.startswith(_FIRST):
+        return t("process 1 is {name}", name=word.removeprefix(_FIRST))
+    return _SIGNS.get(word, word)
+
+
 def _container(facts: Facts, target: Target) -> Verdict:
     inside = facts.flag("system.container")
-    signs = facts.texts("system.container_signs")
+    signs = [_sign(word) for word in facts.texts("system.container_signs")]
     if inside:
         return ok(t("inside a container ({signs})", signs=listed(signs)))
     if signs:
