@@ -125,7 +125,7 @@ def test_text_says_asked_and_got(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wish_ends_in_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(_words("--want-requests", "4")) == 0
     text = capsys.readouterr().out
-    assert "Wanted: 4 requests at once" in text
+    assert "Wanted: requests at once: 4" in text
     assert "--max-mamba-cache-size 17" in text
 
 

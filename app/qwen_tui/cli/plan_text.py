@@ -90,7 +90,7 @@ def _wanted_lines(wanted: Wanted) -> Iterator[str]:
     if wanted.context is not None:
         wishes.append(tr(t("{tokens} tokens for one request", tokens=f"{wanted.context:,}")))
     if wanted.requests is not None:
-        wishes.append(tr(t("{requests} requests at once", requests=wanted.requests)))
+        wishes.append(tr(t("requests at once: {requests}", requests=wanted.requests)))
     yield tr(t("Wanted: {wishes}", wishes=joined(wishes)))
     if wanted.why is not None:
         yield f"  {tr(wanted.why)}"

@@ -292,7 +292,7 @@ class Swap:
         self._say(
             SwapStepName.READ_BACK,
             t(
-                "Got: KV pool {kv} tokens, {requests} requests at once, "
+                "Got: KV pool {kv} tokens, requests at once: {requests}, "
                 "declared context {context}.",
                 kv=_count(facts.get("kv_tokens")),
                 requests=_count(facts.get("max_running_requests_effective")),

@@ -136,7 +136,7 @@ def _limits(live: LiveSnapshot, width: int) -> list[Content]:
     if live.context_usable is None and live.max_running_requests is None:
         return []
     text = t(
-        "usable context {context} tokens, {requests} requests at once",
+        "usable context {context} tokens, requests at once: {requests}",
         context=figures.count(live.context_usable),
         requests=figures.count(live.max_running_requests),
     )

@@ -87,7 +87,7 @@ def _lines(status: Status) -> Iterator[Text | str]:
     limits = document["limits"]
     if server.pid is not None or server.attached:
         yield t(
-            "usable context {context} tokens, {requests} requests at once",
+            "usable context {context} tokens, requests at once: {requests}",
             context=_count(limits["context_usable"]),
             requests=_count(limits["max_running_requests"]),
         )

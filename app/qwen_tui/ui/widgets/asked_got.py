@@ -185,7 +185,7 @@ def _facts(view: View) -> list[Content]:
     requests = facts.get("max_running_requests_effective")
     if isinstance(requests, int | float):
         parts.append(
-            Content.assemble(tr(t("{count} requests at once", count=figures.count(requests))))
+            Content.assemble(tr(t("requests at once: {count}", count=figures.count(requests))))
         )
     return parts
 

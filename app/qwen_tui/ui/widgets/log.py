@@ -241,7 +241,9 @@ class LogView(PaintedLines, ScrollView, can_focus=True):
         self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
 
     def _say_waiting(self) -> None:
-        text = "" if self._buffer.total else tr(t("no log yet"))
+        text = ""
+        if not self._rows:
+            text = tr(t("no such line") if self._buffer.total else t("no log yet"))
         if self.waiting > 0:
             text = tr(t("+{count} lines, f follows", count=f"{self.waiting:,}"))
         if text != self._said:  # a title that is set paints the whole panel
