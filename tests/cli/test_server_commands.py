@@ -355,6 +355,16 @@ def test_a_port_given_at_the_launch_stays_over_a_swap(home: Home) -> None:
     assert home.json("swap", "--yes")["server"]["url"] == f"http://127.0.0.1:{port}"
 
 
+def test_a_server_that_ended_is_not_asked_behind_its_back(home: Home) -> None:
+    """Whoever listens at its port by now must get neither its key nor its requests."""
+    assert home.run("up", "quick")[0] == 0
+    assert home.run("down")[0] == 0
+    for command in (("watch", "--count", "1"), ("probe",)):
+        code, out, err = home.run(*command)
+        assert (code, out) == (2, "")
+        assert f"127.0.0.1:{home.port} does not run any more" in err
+
+
 def test_attach_watches_and_lets_go(home: Home, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     try:

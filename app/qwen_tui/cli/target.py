@@ -83,10 +83,17 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
         urls = args.url if isinstance(args.url, list) else [args.url]
         return [ServerTarget(url, key) for url in urls]
     from qwen_tui.services.paths import Paths
+    from qwen_tui.services.state import ENDED
     from qwen_tui.services.supervisor import ServerSupervisor
 
     supervisor = ServerSupervisor(Paths.default())
     snapshot = asyncio.run(supervisor.snapshot())
+    if snapshot.url is not None and snapshot.state in ENDED:
+        # Its port may belong to somebody else by now, who must not get our key or our requests.
+        raise UsageError(
+            t("Our server at {url} does not run any more.", url=snapshot.url),
+            t("Give --url http://HOST:PORT, or start one with `qwen-tui up`."),
+        )
     if snapshot.url is None:
         raise UsageError(
             t("No server of ours is known, and no address was given."),
