@@ -368,3 +368,20 @@ async def test_limits_behind_a_key_are_said_to_be_so() -> None:
     assert any("API key" in str(note) for note in snapshot.notes)
     # What the metrics tell is told all the same.
     assert snapshot.context_usable == 159_770
+
+
+async def test_one_look_knows_the_prefill_speed_since_the_start() -> None:
+    """All of the scheduler's clock belongs to this boot: 9,000 tokens in 3 s are 3,000 tok/s."""
+    loads = {"loads": [{"total_prefill_uncached_tokens": 9000, "total_prefill_busy_us": 3_000_000}]}
+    routes = {
+        "/metrics": document(H200),
+        "/server_info": document(H200_INFO),
+        "/v1/loads?include=core": document(json.dumps(loads)),
+    }
+    async with serve(routes) as server:
+        poller = MetricPoller(server.url, pace=QUICK)
+        first = await poller.poll()
+        second = await poller.poll()
+    assert first.prefill_tok_s == pytest.approx(3000)
+    assert second.windows[0].prefill_tok_s is None, "nothing was computed between the two looks"
+    assert second.windows[-1].prefill_tok_s == pytest.approx(3000)

@@ -50,12 +50,8 @@ def read_answer(
     """
     raw = b"".join(data for _, data in pieces)
     end = raw.find(b"\r\n\r\n")
-    if end < 0 and not raw:
-        raise FetchError(
-            "cut",
-            t("The peer closed the connection without an answer."),
-            t("The server may be stopping; its log tells."),
-        )
+    if end < 0 and (not raw or raw.startswith(b"HTTP/1.")):
+        raise _no_answer(eof=eof)
     status, headers = _read_head(raw[:end] if end >= 0 else raw, complete=end >= 0)
     body_at = end + 4
     stamps = _body_stamps(pieces, body_at)
@@ -76,6 +72,20 @@ def read_answer(
         b"".join(data for _, data in parts),
         complete,
         tuple(parts) if keep_pieces else (),
+    )
+
+
+def _no_answer(*, eof: bool) -> FetchError:
+    if eof:
+        return FetchError(
+            "cut",
+            t("The peer closed the connection without an answer."),
+            t("The server may be stopping; its log tells."),
+        )
+    return FetchError(
+        "timeout",
+        t("The peer took the request and did not begin to answer in time."),
+        t("The server may be overloaded or stopped; its log tells."),
     )
 
 

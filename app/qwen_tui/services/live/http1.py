@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from qwen_tui.services.live.answer import Answer, FetchError, all_chunks_there, read_answer
+from qwen_tui.services.live.resolve import addresses_of
 from qwen_tui.services.live.target import Target
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import t
@@ -136,13 +137,9 @@ class Connection:
         Raises:
             FetchError: nobody listens there, or not in time.
         """
-        loop = asyncio.get_running_loop()
-        context = ssl.create_default_context() if target.scheme == "https" else None
         try:
             async with asyncio.timeout(timeout_s):
-                transport, recorder = await loop.create_connection(
-                    lambda: _Recorder(limit_bytes), target.host, target.port, ssl=context
-                )
+                transport, recorder = await _connect(target, limit_bytes)
         except TimeoutError as error:
             raise FetchError(
                 "timeout",
@@ -213,6 +210,25 @@ class Connection:
         if not self._closed:
             self._closed = True
             self.transport.abort()
+
+
+async def _connect(target: Target, limit_bytes: int) -> tuple[asyncio.Transport, _Recorder]:
+    loop = asyncio.get_running_loop()
+    tls = target.scheme == "https"
+    addresses = await addresses_of(target.host, target.port)
+    for address in addresses:
+        try:
+            return await loop.create_connection(
+                lambda: _Recorder(limit_bytes),
+                address,
+                target.port,
+                ssl=ssl.create_default_context() if tls else None,
+                server_hostname=target.host if tls else None,
+            )
+        except OSError:
+            if address == addresses[-1]:
+                raise
+    raise OSError("no address")
 
 
 async def get(

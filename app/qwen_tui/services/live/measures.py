@@ -64,12 +64,12 @@ def stream_tok_s(window: Window, engine: str) -> float | None:
     Only where the inter-token histogram covers the tokens, which it does for streaming requests.
     """
     itl = window.distributions.get("itl")
-    if itl is None or not itl.total > 0:
+    if itl is None or itl.sum_s is None or itl.sum_s <= 0:
         return None
     if engine == "sglang":
-        return itl.counts[-1] / itl.total
+        return itl.counts[-1] / itl.sum_s
     tokens, ended = window.get("decoded"), window.get("requests") or 0.0
-    return (tokens - ended) / itl.total if tokens is not None and tokens > ended else None
+    return (tokens - ended) / itl.sum_s if tokens is not None and tokens > ended else None
 
 
 def prefill_tok_s(window: Window) -> float | None:

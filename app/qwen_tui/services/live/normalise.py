@@ -6,7 +6,8 @@ Rules of combination, stated once:
   replica only the lowest of them counts.
 * Data-parallel replicas add up, except shares, of which the largest counts.
 * With priority scheduling the series without a priority is the total; the others are its parts.
-* A gauge that is NaN or infinite is unknown, a counter that is so is left out.
+* A gauge that is no count (NaN, infinite, negative, beyond what a float counts) is unknown, a
+  counter that is so is left out.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _OF_REPLICAS = frozenset({"running", "queue", "kv_used", "healthy"})
 # router put in front.
 _REPLICA_LABELS = ("worker_addr", "worker", "dp_rank", "engine")
 _EXTRA = frozenset({_PER_POSITION, _VLLM_INFO, _HTTP_ACTIVE})
+_MOST = 2.0**53
+"""Beyond it a float cannot count by ones. No figure of an engine comes near; sums stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Buckets:
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
     total: float
-    """Sum of the samples, in seconds."""
+    """Sum of the samples, in seconds; NaN = not told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +108,7 @@ def normalise(exposition: Exposition) -> Reading:
             counters[row.key] = series
     for sample in samples.get(_PER_POSITION, ()):
         position = dict(sample.labels).get("position")
-        if position is not None and position.isdigit() and math.isfinite(sample.value):
+        if position is not None and position.isdigit() and _is_amount(sample.value):
             rest = tuple(p for p in sample.labels if p[0] != "position")
             counters.setdefault(f"accepted_at_{int(position)}", {})[rest] = sample.value
     histograms = {
@@ -150,7 +153,7 @@ def _gauge(samples: Mapping[str, list[Sample]], row: Gauge) -> float | None:
     if len(found) > 1:
         totals = [s for s in found if not dict(s.labels).get("priority")]
         found = totals or found
-    values = [s.value for s in found if math.isfinite(s.value)]
+    values = [s.value for s in found if _is_amount(s.value)]
     if not values or len(values) < len(found):
         # A replica that is unknown makes the sum unknown: a part of it would be a wrong number.
         return None
@@ -161,7 +164,7 @@ def _counter(found: list[Sample], where: Labels) -> dict[Labels, float]:
     return {
         sample.labels: sample.value
         for sample in _first_ranks(found, where)
-        if math.isfinite(sample.value) and sample.value >= 0
+        if _is_amount(sample.value)
     }
 
 
@@ -186,7 +189,9 @@ def _histogram(samples: Mapping[str, list[Sample]], row: Histogram) -> dict[Labe
         pairs = sorted(series[kept.labels])
         counts = tuple(count for _, count in pairs)
         total = sums.get(kept.labels, math.nan)
-        if math.isinf(pairs[-1][0]) and all(math.isfinite(c) and c >= 0 for c in counts):
+        if not _is_amount(total):
+            total = math.nan
+        if math.isinf(pairs[-1][0]) and all(_is_amount(c) for c in counts):
             out[kept.labels] = Buckets(tuple(bound for bound, _ in pairs), counts, total)
     return out
 
@@ -245,9 +250,11 @@ def _http_active(found: list[Sample] | None) -> int | None:
     if not found:
         return None
     values = [s.value for s in found if dict(s.labels).get("endpoint") in _GENERATING]
-    if any(not math.isfinite(v) or v < 0 for v in values):
-        return None
-    return int(sum(values))
+    return int(sum(values)) if all(_is_amount(v) for v in values) else None
+
+
+def _is_amount(value: float) -> bool:
+    return 0 <= value <= _MOST  # False for NaN
 
 
 def _info(found: list[Sample] | None) -> dict[str, str]:

@@ -48,8 +48,10 @@ class Pace:
     loads_s: float = 5.0
     """How often SGLang's ``/v1/loads`` is read while there is work (it has the prefill clock)."""
     limit_bytes: int = 4 * 1024 * 1024
-    piece: int = 256 * 1024
+    piece: int = 64 * 1024
     """Text is parsed in pieces of this size, with a turn of the event loop between them."""
+    many_lines: int = 20_000
+    """A scrape with more samples is combined in a thread, so that the screen keeps turning."""
 
 
 class MetricPoller:
@@ -172,9 +174,22 @@ class MetricPoller:
     async def _read(self, answer: Answer, *, windowed: bool) -> LiveSnapshot:
         now = self._clock()
         if answer.status != 200:
+            if self._last_good is not None and answer.status != 404:
+                # A proxy or an engine in trouble: what it said last stays, with its age.
+                raise FetchError("malformed", self._refusal(answer.status))
             self._failures = 0
             return await self._without_metrics(answer.status, now)
-        reading = normalise(await self._parse(answer.body))
+        encoding = answer.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise FetchError(
+                "malformed",
+                t("/metrics came compressed ({how}), which was not asked for.", how=encoding[:20]),
+            )
+        parsed = await self._parse(answer.body)
+        if parsed.lines <= self._pace.many_lines:
+            reading = normalise(parsed)
+        else:
+            reading = await asyncio.to_thread(normalise, parsed)
         self._failures = 0
         if reading.engine == "other":
             self._quiet = self._pace.linger
@@ -220,6 +235,8 @@ class MetricPoller:
             self._has_loads = False
             return
         last, self._prefill = self._prefill, clock
+        if last is None and self.reading is None:
+            last = PrefillClock(0.0, 0.0)  # the first look: all of it belongs to "since the start"
         if last is not None and clock.tokens >= last.tokens and clock.seconds >= last.seconds:
             self.history.add("prefill_busy_tokens", clock.tokens - last.tokens)
             self.history.add("prefill_busy_s", clock.seconds - last.seconds)
@@ -290,8 +307,6 @@ class MetricPoller:
     async def _without_metrics(self, status: int, now: float) -> LiveSnapshot:
         """Say what a server is that answers but shows no metrics, and how to turn them on."""
         self._quiet = self._pace.linger
-        if status in {401, 403}:
-            return self._plain("other", t("The server wants an API key for its metrics."))
         if status == 404:
             await self._refresh_limits("sglang", now)
             if self.limits.version is not None:
@@ -306,7 +321,13 @@ class MetricPoller:
                     mamba_slots=self.limits.mamba_slots,
                 )
             return self._plain("other", t("This server has no /metrics."))
-        return self._plain("other", t("/metrics answered {status}.", status=status))
+        return self._plain("other", self._refusal(status))
+
+    @staticmethod
+    def _refusal(status: int) -> Text:
+        if status in {401, 403}:
+            return t("The server wants an API key for its metrics.")
+        return t("/metrics answered {status}.", status=status)
 
     def _plain(self, source: str, error: Text) -> LiveSnapshot:
         return LiveSnapshot(at=self._wall(), source=source, error=error)

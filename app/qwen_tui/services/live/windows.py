@@ -43,6 +43,13 @@ class _Distribution:
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
     total: float
+    gaps: int = 0
+    """How often the growth of ``total`` was not told: it lacks that much."""
+
+    @property
+    def sum_s(self) -> float | None:
+        """Sum of the samples in seconds; ``None`` = not known whole."""
+        return None if self.gaps else self.total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +98,7 @@ class Window:
             return bucket[0] * 1000, None if bucket[1] is None else bucket[1] * 1000
 
         n = found.counts[-1]
-        mean = found.total / n * 1000 if found.total == found.total else None  # NaN: no sum
+        mean = None if found.sum_s is None else found.sum_s / n * 1000
         return LatencySummary(
             p50_ms=at(0.50),
             p95_ms=at(0.95),
@@ -194,17 +201,22 @@ class History:
         window in which there is nothing better.
         """
         tokens = grown.counters.get("decoded", 0.0)
-        if tokens <= 0:
-            self._tokens_before = False
-            return
         itl = grown.distributions.get("itl")
         exact = None
         per_token = reading.engine == "sglang"  # vLLM's samples may cover several tokens
-        if itl is not None and itl.total > 0 and itl.total == itl.total:
-            covered = itl.counts[-1] / tokens if per_token else 1.0
+        if itl is not None and itl.sum_s is not None and itl.sum_s > 0:
+            covered = itl.counts[-1] / tokens if per_token and tokens > 0 else 1.0
             if covered >= _ITL_COVERS:
                 # Stream-seconds: with one stream that is the busy time, with more an upper bound.
-                exact = min(seconds, itl.total)
+                exact = min(seconds, itl.sum_s)
+        if tokens <= 0:
+            # With samples, tokens came and are counted later, with those of the next interval.
+            self._tokens_before = (
+                exact is not None and "decoded" in grown.counters and seconds <= _LONGEST_BUSY_S
+            )
+            if exact is not None and self._tokens_before:
+                self.add("busy_s", exact)
+            return
         inside = self._tokens_before and reading.gauges.get("running", 0.0) > 0
         self._tokens_before = True
         if exact is not None and seconds <= _LONGEST_BUSY_S:
@@ -249,17 +261,17 @@ def _growth(last: Reading | None, now: Reading) -> _Growth:
 
 
 def _bucket_growth(old: Buckets | None, new: Buckets) -> _Distribution:
+    counts, total = new.counts, new.total
     if (
-        old is None
-        or old.bounds != new.bounds
-        or any(n < o for n, o in zip(new.counts, old.counts, strict=True))
+        old is not None
+        and old.bounds == new.bounds
+        and all(n >= o for n, o in zip(new.counts, old.counts, strict=True))
     ):
-        return _Distribution(new.bounds, new.counts, new.total)
-    return _Distribution(
-        new.bounds,
-        tuple(n - o for n, o in zip(new.counts, old.counts, strict=True)),
-        new.total - old.total,
-    )
+        counts = tuple(n - o for n, o in zip(new.counts, old.counts, strict=True))
+        total = new.total - old.total
+    if total >= 0:
+        return _Distribution(new.bounds, counts, total)
+    return _Distribution(new.bounds, counts, 0.0, gaps=1)  # NaN, or it fell while counts rose
 
 
 def _plus(old: _Distribution | None, added: _Distribution) -> _Distribution:
@@ -272,6 +284,7 @@ def _plus(old: _Distribution | None, added: _Distribution) -> _Distribution:
         old.bounds,
         tuple(o + a for o, a in zip(old.counts, added.counts, strict=True)),
         old.total + added.total,
+        old.gaps + added.gaps,
     )
 
 
@@ -282,6 +295,7 @@ def _minus(end: _Distribution, start: _Distribution | None) -> _Distribution:
         end.bounds,
         tuple(e - s for e, s in zip(end.counts, start.counts, strict=True)),
         end.total - start.total,
+        end.gaps - start.gaps,
     )
 
 
