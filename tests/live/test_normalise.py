@@ -36,13 +36,14 @@ def test_data_parallel_replicas_add_up_and_the_fullest_counts_for_shares() -> No
             exporter.set("sglang:num_running_reqs", running, **labels)
             exporter.set("sglang:full_token_usage", share, **labels)
             exporter.set("sglang:max_total_num_tokens", 1000, **labels)
+            exporter.set("sglang:kv_used_tokens", 1000 * share, **labels)
             exporter.set("sglang:context_len", 4096, **labels)
     watcher = Watcher()
     watcher.scrape(exporter)
     shown = watcher.scrape(exporter)
     assert shown.running == 4
     assert shown.kv_used == 0.9
-    assert shown.kv_tokens == 2000
+    assert (shown.kv_used_tokens, shown.kv_tokens) == (1400, 2000)
     # A request lives on one replica: its pool of 1,000 limits it, not the sum.
     assert shown.context_usable == 1000 - 6
     assert [(r.rank, r.running, r.kv_used) for r in shown.replicas] == [
@@ -130,12 +131,26 @@ def test_vllm_by_its_own_names() -> None:
     assert shown.accept_length == pytest.approx(3.0)  # 1 + 200/100
     assert shown.accept_rate == pytest.approx(2 / 3)
     assert window.accept_at == pytest.approx((0.9, 0.7, 0.4))
+    # In SGLang's words: 3 drafted one after the other, 4 with the bonus token.
+    assert (shown.draft_steps, shown.draft_tokens) == (3, 4)
     assert (window.requests, window.aborted, window.retracted) == (3, 1, 1)
     # 300 tokens in the 0.8 s that decoding took, not in the second between the scrapes.
     assert shown.decode_tok_s == pytest.approx(300 / 0.8)
     assert shown.ttft is not None
     assert shown.ttft.p50_bucket_ms == (100, 250)
     assert shown.mamba_slots is None
+
+
+def test_two_engines_of_a_vllm_have_two_pools() -> None:
+    exporter = Exporter({"model_name": "m"})
+    for engine, share in (("0", 0.2), ("1", 0.97)):
+        exporter.set("vllm:num_requests_running", 1, engine=engine)
+        exporter.set("vllm:kv_cache_usage_perc", share, engine=engine)
+        exporter.set("vllm:cache_config_info", 1, engine=engine, kv_cache_size_tokens="1000")
+    shown = Watcher().scrape(exporter)
+    assert shown.kv_tokens == 2000
+    assert shown.kv_used == 0.97
+    assert shown.draft_tokens is None
 
 
 def test_vllm_without_prefix_caching_has_no_hit_rate() -> None:

@@ -31,6 +31,7 @@ _SPEED, _MAIN = 0, 1
 """Places in ``windows``: 10 s for speeds (a minute would hide a slow-down), 1 min for rates."""
 _PEAKS = ("decode_tok_s", "prefill_tok_s", "running", "queue", "kv_used", "mamba_used")
 _LEAST_TOKENS_FOR_PEAK = 30
+_VLLM_DRAFTS = ("verify_steps", "drafted")
 _TTFT_RIGHT_SINCE = Version.parse("0.5.23")
 """First SGLang known to time requests that do not stream right (see the catalogue)."""
 
@@ -72,7 +73,8 @@ class FigureMaker:
             windowed: False = a single look without a past: rates are those since the start.
         """
         gauges = reading.gauges
-        drafts = _draft_tokens(reading, limits)
+        steps = _draft_steps(reading)
+        drafts = _draft_tokens(reading, limits, steps)
         ttft_key, note = _ttft_key(reading, history, limits)
         raw = [history.window(s) for s in WINDOWS_S]
         start = history.since_start()
@@ -116,7 +118,7 @@ class FigureMaker:
             mamba_evictable_slots=_whole(gauges.get("mamba_evictable_slots")) if slots else None,
             hicache_used_tokens=_whole(gauges.get("hicache_used_tokens")),
             hicache_tokens=_whole(gauges.get("hicache_tokens")) or None,
-            draft_steps=(_whole(gauges.get("draft_steps")) or None) if drafts else None,
+            draft_steps=steps if drafts else None,
             accept_rate=accept_share,
             energy_j_per_1k=main.energy_j_per_1k,
             models=reading.models or ((limits.model,) if limits.model else ()),
@@ -193,8 +195,19 @@ def _accept(
     return last, min(1.0, (last - 1) / (drafts - 1)) if drafts > 1 else None
 
 
-def _draft_tokens(reading: Reading, limits: ServerLimits) -> int | None:
+def _draft_steps(reading: Reading) -> int | None:
+    """Return how many tokens are drafted one after the other; ``None`` without speculation."""
+    if reading.engine != "vllm":
+        return _whole(reading.gauges.get("draft_steps")) or None
+    drafts, drafted = (sum(reading.counters.get(k, {}).values()) for k in _VLLM_DRAFTS)
+    # A draft near the end of a request is shorter, so the mean lies a little below.
+    return round(drafted / drafts) or None if drafts > 0 else None
+
+
+def _draft_tokens(reading: Reading, limits: ServerLimits, steps: int | None) -> int | None:
     """Return the draft tokens a step as SGLang counts them; ``None`` without speculation."""
+    if reading.engine == "vllm":
+        return None if steps is None else steps + 1  # SGLang counts the bonus token too
     gauge = _whole(reading.gauges.get("draft_tokens"))
     if limits.speculative is False:
         return None
@@ -239,14 +252,15 @@ def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:
     found = _whole(reading.gauges.get("kv_tokens"))
     if found is None:
         text = reading.info.get("kv_cache_size_tokens", "")  # vLLM 0.24.0..
-        found = int(text) if text.isdigit() else None
+        found = int(text) * max(1, len(reading.replicas)) if text.isdigit() else None
     return limits.kv_tokens if found is None else found
 
 
 def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | None:
-    if used is not None and total:
-        return min(1.0, used / total)
     share = reading.gauges.get("kv_used")
+    # Of several replicas the fullest counts: that the others have room does not help it.
+    if used is not None and total and (share is None or len(reading.replicas) <= 1):
+        return min(1.0, used / total)
     if share is None:
         share = reading.gauges.get("pool_used_max")
     return None if share is None else min(1.0, max(0.0, share))
