@@ -155,6 +155,7 @@ def test_the_life_of_a_server(home: Home) -> None:
     card = home.json("swap", "--dry-run")
     assert (card["before"], card["target"], card["in_flight"]) == ("quick", "long", 0)
     assert card["changes"] == []
+    assert card["limits"]["kv_tokens"] == measured
     assert home.json("status")["pid"] == status["pid"]
 
     swapped = home.json("swap", "--yes")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.control import ServerControl
     from qwen_tui.services.history import Durations
     from qwen_tui.services.paths import Paths
+    from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.vram import MemoryProbe
     from qwen_tui_profiles.compare import Change
     from qwen_tui_profiles.findings import Finding
@@ -100,13 +101,19 @@ async def make_card(
         target=target.name,
         changes=() if running is None else compare(running, target).changes,
         findings=flight.findings,
-        limits={} if record is None or running is None else record.limits,
+        limits={} if record is None or running is None else _now(record.limits, now),
         predicted=flight.prediction,
         last_limits=_limits(last[0].facts) if last and last[0].ready_s is not None else {},
         down=control.history.down_seconds(target.name),
         boot=control.history.ready_seconds(target.name),
         in_flight=await control.in_flight() if running is not None else None,
     )
+
+
+def _now(limits: Mapping[str, Any], now: ServerSnapshot) -> dict[str, Any]:
+    """Return what the server has: what its record kept, and the pool that its log names."""
+    facts = {} if now.report is None else now.report.facts
+    return {"kv_tokens": facts.get("kv_tokens"), **limits}
 
 
 def _limits(facts: Mapping[str, Any]) -> dict[str, Any]:
