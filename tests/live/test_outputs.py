@@ -103,6 +103,21 @@ def test_the_text_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["qwen.prom"]
 
 
+def test_the_text_file_is_readable_from_its_first_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[int] = []
+    replace_file = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        moved.append(stat.S_IMODE(self.stat().st_mode))
+        return replace_file(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    write_textfile(tmp_path / "qwen.prom", "a 1\n")
+    assert moved == [0o644]
+
+
 def test_a_text_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no/such/x\.prom"):
         write_textfile(tmp_path / "no/such/x.prom", "a 1\n")

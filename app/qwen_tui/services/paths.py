@@ -86,8 +86,8 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace ``path`` atomically with ``data``, readable by the owner only.
+def write_private(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Replace ``path`` atomically with ``data``, readable by the owner only (or as ``mode`` says).
 
     Raises:
         OSError: the folder cannot be written or the disk is full; ``path`` is then unchanged.
@@ -97,6 +97,7 @@ def write_private(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:

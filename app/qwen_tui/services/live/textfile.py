@@ -139,8 +139,8 @@ def write_textfile(path: Path, text: str) -> None:
         ConfigError: it cannot be written.
     """
     try:
-        write_private(path, text.encode())
-        path.chmod(0o644)  # node_exporter runs as another user; there is no secret in it
+        # node_exporter runs as another user and may look at any moment; there is no secret in it.
+        write_private(path, text.encode(), mode=0o644)
     except OSError as error:
         raise ConfigError(
             t(
