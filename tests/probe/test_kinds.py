@@ -48,7 +48,15 @@ def test_the_test_picture_is_red_on_the_left() -> None:
     assert first[-3:] == b"\x10\x10\xd0"
 
 
-@pytest.mark.parametrize(("text", "outcome"), [("Red.", "ok"), ("It is blue", "wrong_answer")])
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Red.", "ok"),
+        ("**red**", "ok"),
+        ("It is blue", "wrong_answer"),
+        ("The picture cannot be rendered.", "wrong_answer"),
+    ],
+)
 async def test_a_picture_has_a_checkable_answer(text: str, outcome: str) -> None:
     routes = {
         "/v1/models": models(),

@@ -98,6 +98,24 @@ async def test_tokens_without_text_leave_the_first_ones_time_and_the_speed_unkno
     assert str(result.detail) == "The first 149 tokens had no text; when they came is not known."
 
 
+async def test_an_answer_that_was_collected_on_the_way_has_no_speed() -> None:
+    """A proxy without streaming hands over 200 tokens at once: that is not 200,000 tok/s."""
+    steps = [
+        (0.2, chunk({"content": "a"}, counted=1)),
+        *((0.0, chunk({"content": "b"}, counted=n)) for n in range(2, 201)),
+        (0.0, "[DONE]"),
+    ]
+    script = sse(steps)
+    async with serve(routes(script)) as server:
+        result = await probe(server.url)
+    if script.writes[199] - script.writes[0] > 15:
+        pytest.skip("the machine is too slow to send it at once")
+    assert result.outcome == "ok"
+    assert result.ttft_ms == pytest.approx(script.writes[0], abs=15)
+    assert (result.decode_tok_s, result.ms_per_token) == (None, None)
+    assert "came at once" in str(result.detail)
+
+
 async def test_a_first_chunk_of_one_speculative_step_is_the_first_token() -> None:
     steps = [
         (0.10, chunk({"content": "abc"}, counted=8)),
@@ -155,6 +173,11 @@ async def test_speculation_of_exactly_this_request() -> None:
                 (0, '{"error":{"message":"boom","code":500}}'),
                 (0, "[DONE]"),
             ],
+            True,
+            "error_in_stream",
+        ),
+        (
+            [(0, '{"object":"error","message":"boom","code":400}'), (0, "[DONE]")],
             True,
             "error_in_stream",
         ),

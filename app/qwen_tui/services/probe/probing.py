@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -149,8 +150,8 @@ def _check(kind: Kind, figures: StreamFigures) -> tuple[str, Text | None]:
             "is --tool-call-parser set on the server?"
         )
     if kind.accept:
-        words = figures.text.lower()
-        if not any(word in words for word in kind.accept):
+        # Whole words: "tired" does not name red.
+        if kind.accept.isdisjoint(re.findall(r"\w+", figures.text.lower())):
             return "wrong_answer", t(
                 "The answer does not name {expected}.", expected=" / ".join(sorted(kind.accept))
             )

@@ -32,6 +32,10 @@ tokens had no text, so that it does not tell when the first token came (seen on 
 random weights: 384 tokens, two chunks, the first after 3,988 ms)."""
 
 
+_LEAST_S = 0.02
+"""Chunks that all came within less say nothing about the speed at which they were generated."""
+
+
 @dataclass(slots=True)
 class Chunk:
     """A chunk that carried tokens."""
@@ -97,7 +101,7 @@ def read_stream(recording: Recording) -> StreamFigures:
         document = _load(event.data)
         if document is None:
             continue
-        if "error" in document:
+        if "error" in document or document.get("object") == "error":
             failed = _error_text(event.data.encode())
             continue
         _take_chunk(document, event.at, out, chunks)
@@ -227,10 +231,16 @@ def _measure(sent_at: float, chunks: list[Chunk], out: StreamFigures) -> None:
     # how many the first chunk held it is one: the first token comes from prefill, not a draft.
     seconds = last.at - first.at
     total = last.tokens_so_far if last.tokens_so_far is not None else out.tokens
-    if total is not None and seconds > 0:
+    if total is not None:
         later = total - (first.tokens_so_far or 1)
+        if seconds < _LEAST_S:
+            if later > _STEP_TOKENS:
+                out.note = t(
+                    "The whole answer came at once: something on the way collects it, so the "
+                    "speed is not known."
+                )
         # Where most tokens had no text, the few chunks that did are no measure of the speed.
-        if later > 0 and 2 * later >= total - 1:
+        elif later > 0 and 2 * later >= total - 1:
             out.decode_tok_s = later / seconds
             out.ms_per_token = seconds * 1000 / later
 
