@@ -149,12 +149,11 @@ def _check(kind: Kind, figures: StreamFigures) -> tuple[str, Text | None]:
             "The model answered in text instead of calling the tool; "
             "is --tool-call-parser set on the server?"
         )
-    if kind.accept:
-        # Whole words: "tired" does not name red.
-        if kind.accept.isdisjoint(re.findall(r"\w+", figures.text.lower())):
-            return "wrong_answer", t(
-                "The answer does not name {expected}.", expected=" / ".join(sorted(kind.accept))
-            )
+    # Whole words: "tired" does not name red.
+    if kind.accept and kind.accept.isdisjoint(re.findall(r"\w+", figures.text.lower())):
+        return "wrong_answer", t(
+            "The answer does not name {expected}.", expected=" / ".join(sorted(kind.accept))
+        )
     return "ok", None
 
 
