@@ -257,9 +257,35 @@ async def test_a_gateway_that_is_down_is_not_asked_again_and_again() -> None:
         url = two.url
     async with serve(direct) as one:
         found = await compare(Route(one.url), Route(url), kind="prose", runs=3)
-    assert found.direct == ()
+    assert [r.outcome for r in found.direct] == ["ok"] * 3
     assert [r.outcome for r in found.gateway] == ["no_answer"]
     assert found.ttft_added_ms is None
+
+
+async def test_the_command_shows_the_direct_figures_of_a_gateway_that_is_down(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    direct = {"/v1/models": models(), "/v1/chat/completions": paced(0.0)}
+    async with serve(direct) as server:
+        argv = ["probe", "--url", server.url, "--gateway", "http://127.0.0.1:9", "--runs", "1"]
+        assert await asyncio.to_thread(main, [*argv, "--json"]) == 1
+        shown = json.loads(capsys.readouterr().out)
+        assert await asyncio.to_thread(main, argv) == 1
+    out, err = capsys.readouterr()
+    assert shown["outcome"] == "ok"
+    assert shown["gateway"]["runs"][0]["outcome"] == "no_answer"
+    assert shown["gateway"]["ttft_added_ms"] is None
+    assert "TTFT" in out
+    assert "medians" not in out
+    assert "Nobody listens" in err
+
+
+async def test_the_boundary_is_not_compared_through_a_gateway(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = ["probe", "--url", "http://127.0.0.1:9", "--gateway", "http://127.0.0.1:9"]
+    assert await asyncio.to_thread(main, [*argv, "--kind", "boundary"]) == 2
+    assert "Leave --gateway out" in capsys.readouterr().err
 
 
 async def test_repeated_probes_discard_the_first() -> None:

@@ -63,17 +63,17 @@ class RealProbes:
         probing = await _load("qwen_tui.services.probe.probing")
         key = await self._api_key()
         settings = await asyncio.to_thread(self._settings)
+        result: ProbeResult
         if settings.gateway is None or kind == probing.BOUNDARY:
-            result: ProbeResult = await probing.probe(url, kind=kind, api_key=key)
+            result = await probing.probe(url, kind=kind, api_key=key)
             self._note(result)
             return ProbeReport(url, result)
         comparing = await _load("qwen_tui.services.probe.compare")
         direct = comparing.Route(url, key)
         comparison = await comparing.compare(direct, _gateway(settings), kind=kind, runs=1)
-        # Where the gateway is not there, no direct result was kept.
-        results = comparison.direct or (await probing.probe(url, kind=kind, api_key=key),)
-        self._note(results[-1])
-        return ProbeReport(url, results[-1], settings.gateway, comparison)
+        result = comparison.direct[-1]
+        self._note(result)
+        return ProbeReport(url, result, settings.gateway, comparison)
 
     async def curl(self, url: str, kind: str) -> str:
         """Ask which model serves, and write the command."""

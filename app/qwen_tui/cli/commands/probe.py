@@ -66,7 +66,14 @@ def run(args: argparse.Namespace) -> int:
     """Probe and say what came of it."""
     from qwen_tui.cli.target import read_key, resolve_target
     from qwen_tui.services.probe.document import probe_json
+    from qwen_tui.services.probe.probing import BOUNDARY
+    from qwen_tui_profiles.errors import UsageError
 
+    if args.gateway and args.kind == BOUNDARY:
+        raise UsageError(
+            t("The boundary is the engine's own: it is not compared through a gateway."),
+            t("Leave --gateway out."),
+        )
     target = resolve_target(args)
     if args.curl:
         print(asyncio.run(_curl(args, target)))
@@ -196,7 +203,7 @@ def _tell_gateway(comparison: Comparison) -> None:
     for result in comparison.gateway:
         if result.error is not None:
             print(tr(t("through the gateway: {error}", error=result.error)), file=sys.stderr)
-    if not comparison.gateway or not comparison.direct:
+    if median_of(comparison.gateway, "ttft_ms") is None:
         return
     ratio = comparison.decode_ratio
     print(

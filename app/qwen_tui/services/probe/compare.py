@@ -62,21 +62,23 @@ class Comparison:
 async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) -> Comparison:
     """Probe both ways ``runs`` times each, after one discarded pair.
 
+    A way that fails in that first pair is left at that; the other is measured all the same.
+
     Raises:
         UsageError: an address or the kind is not usable.
     """
     found: dict[str, list[ProbeResult]] = {"direct": [], "gateway": []}
     metrics = MetricPoller(gateway.url, gateway.api_key)
     await metrics.poll()
+    routes = {"direct": direct, "gateway": gateway}
     for number in range(-1, runs):
-        for name, route in (("direct", direct), ("gateway", gateway)):
+        for name, route in tuple(routes.items()):
             result = await probe(route.url, kind=kind, api_key=route.api_key, model=route.model)
-            if number >= 0:
+            failed = result.error is not None and result.ttft_ms is None
+            if number >= 0 or failed:
                 found[name].append(result)
-            elif result.error is not None and result.ttft_ms is None:
-                # No use in asking again what cannot be reached.
-                found[name].append(result)
-                return Comparison(tuple(found["direct"]), tuple(found["gateway"]))
+            if number < 0 and failed:
+                del routes[name]  # no use in asking again what cannot be reached
     after = await metrics.poll()
     queue_time = after.windows[-2].queue_time if after.source in FRONTS else None
     return Comparison(tuple(found["direct"]), tuple(found["gateway"]), queue_time)

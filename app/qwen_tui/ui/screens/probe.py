@@ -141,7 +141,7 @@ def _gateway(url: str, comparison: Comparison) -> list[Content]:
     for result in comparison.gateway:
         if result.error is not None:
             out += wrapped((f"{glyphs().fail} {tr(result.error)}", "$error"), WIDTH)
-    if not comparison.direct or not comparison.gateway:
+    if comparison.ttft_added_ms is None:
         return out
     out += [
         _row(t("TTFT"), _added(comparison.ttft_added_ms), t("against the direct request")),
