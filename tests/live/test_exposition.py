@@ -155,3 +155,11 @@ def test_a_scrape_in_pieces_is_one_scrape() -> None:
     parser.parse(text[:cut], out)
     parser.parse(text[cut:], out)
     assert {(n, s.labels): s.value for n, s in out}.keys() == ours(text).keys()
+
+
+def test_an_exemplar_is_never_taken_for_the_value() -> None:
+    """Also not at the second scrape, when the beginnings of lines are remembered."""
+    parser = ExpositionParser()
+    for value in (0.0, 0.0, 3.0, 4.0):
+        text = f'a{{x="1"}} {value} # {{t="1"}} 2\nb{{x="}} 9"}} {value} # {{t="1"}} 2 1.5\n'
+        assert [sample.value for _, sample in parser.parse(text)] == [value, value]

@@ -149,3 +149,13 @@ def test_addresses(url: str, expected: tuple[str, str, int, str]) -> None:
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(UsageError):
         Target.parse(url)
+
+
+@pytest.mark.parametrize("raw", [b"", b"HTTP/1.1 200 OK\r\nContent-Le"])
+@pytest.mark.parametrize(("eof", "kind"), [(True, "cut"), (False, "timeout")])
+def test_a_peer_that_closed_and_one_that_is_silent_are_told_apart(
+    raw: bytes, eof: bool, kind: str
+) -> None:
+    with pytest.raises(FetchError) as caught:
+        read_answer([(0.0, raw)] if raw else [], eof=eof)
+    assert caught.value.kind == kind

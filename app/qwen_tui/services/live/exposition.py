@@ -124,8 +124,7 @@ class ExpositionParser:
         # Remember the head only when the fast path would cut the line at the same place.
         if not end:
             head = line.partition(" ")[0]
-        again = _read_line(head + ("} 0" if end else " 0"))
-        if again is not None and again[0] == series:
+        if _read_line(f"{head}{end or ' '}{_MARK}") == (series, float(_MARK)):
             self._heads[head] = series if kept else _prefix(series.name)
         if kept:
             out.samples.setdefault(series.name, []).append(Sample(series.labels, value))
@@ -140,6 +139,8 @@ def _prefix(name: str) -> str:
     return "_".join(words[:2]) if words[0] == "sgl" else words[0]
 
 
+_MARK = "1.25e-300"
+"""A value that no exporter has: read back, it shows where a line's value stands."""
 _UNKNOWN = _Series("", ())
 """Marks a head that was never seen; never a real series (a name is not empty)."""
 

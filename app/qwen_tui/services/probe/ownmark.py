@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from qwen_tui.services.live.exposition import ExpositionParser
 from qwen_tui.services.live.http1 import FetchError, get
 from qwen_tui.services.live.normalise import normalise, wanted_names
+from qwen_tui.services.probe.served import bearer
 
 if TYPE_CHECKING:
     from qwen_tui.services.live.http1 import Target
@@ -31,10 +32,16 @@ class CounterMark:
     totals: dict[str, float]
 
 
-async def take_mark(target: Target) -> CounterMark | None:
+async def take_mark(target: Target, api_key: str | None) -> CounterMark | None:
     """Scrape once; ``None`` when the server exports no such counters."""
     try:
-        answer = await get(target, "/metrics", timeout_s=3.0, limit_bytes=4 * 1024 * 1024)
+        answer = await get(
+            target,
+            "/metrics",
+            timeout_s=3.0,
+            limit_bytes=4 * 1024 * 1024,
+            headers=bearer(api_key),  # the engine wants none, a proxy in front may
+        )
     except FetchError:
         return None
     if answer.status != 200:
@@ -48,7 +55,7 @@ async def take_mark(target: Target) -> CounterMark | None:
 
 
 async def fill_from_counters(
-    target: Target, before: CounterMark | None, figures: StreamFigures
+    target: Target, before: CounterMark | None, figures: StreamFigures, api_key: str | None
 ) -> None:
     """Fill in accept length and cached tokens if exactly our request ended since ``before``."""
     if before is None or figures.tokens is None:
@@ -56,7 +63,7 @@ async def fill_from_counters(
     if figures.accept_length is not None and figures.cached_tokens is not None:
         return
     for _ in range(_TRIES):
-        after = await take_mark(target)
+        after = await take_mark(target, api_key)
         if after is None:
             return
         grown = {key: after.totals[key] - before.totals[key] for key in _KEYS}

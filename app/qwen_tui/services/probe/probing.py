@@ -70,7 +70,7 @@ async def _chat(
         return _without_figures(
             kind.name, t("This server takes no pictures: it has no vision tower."), "not_applicable"
         )
-    mark = await take_mark(target) if served.sglang else None
+    mark = await take_mark(target, api_key) if served.sglang else None
     body = chat_body(
         served.model if model is None else model,
         kind.messages(),
@@ -80,7 +80,7 @@ async def _chat(
     )
     recording = await record_chat(target, body, api_key=api_key, timeout_s=kind.timeout_s)
     figures = read_stream(recording)
-    await fill_from_counters(target, mark, figures)
+    await fill_from_counters(target, mark, figures, api_key)
     return _result(kind, figures)
 
 
