@@ -205,6 +205,16 @@ async def test_watch_of_two_servers_writes_one_text_file(
     assert capsys.readouterr().out == ""
 
 
+async def test_watch_says_once_why_a_figure_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with serve({"/metrics": document(H200)}) as server:
+        await run_cli("watch", "--url", server.url, "--count", "2", "--no-gpu")
+    out = capsys.readouterr().out
+    assert out.count("running 0") == 2
+    assert out.count("TTFT counts streaming requests only") == 1
+
+
 async def test_watch_of_nobody_ends_with_one_and_says_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

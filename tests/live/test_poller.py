@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import time
 from dataclasses import replace
@@ -385,3 +386,19 @@ async def test_one_look_knows_the_prefill_speed_since_the_start() -> None:
     assert first.prefill_tok_s == pytest.approx(3000)
     assert second.windows[0].prefill_tok_s is None, "nothing was computed between the two looks"
     assert second.windows[-1].prefill_tok_s == pytest.approx(3000)
+
+
+async def test_several_engines_behind_one_address_are_said_to_be_so() -> None:
+    """A load balancer that takes turns: every scrape looks like another boot."""
+    boot = 'sglang:startup_time_seconds{{phase="load_weight"}} {}\nsglang:num_running_reqs 1\n'
+    turn = itertools.cycle((1.5, 1.9))
+
+    async def metrics(request: Request, writer: asyncio.StreamWriter) -> None:
+        await document(boot.format(next(turn)))(request, writer)
+
+    async with serve({"/metrics": metrics, "/server_info": document(H200_INFO)}) as server:
+        poller = MetricPoller(server.url, pace=QUICK)
+        shown = [await poller.poll() for _ in range(6)]
+    said = [any("in turn" in str(note) for note in snapshot.notes) for snapshot in shown]
+    assert said == [False, False, False, True, True, True], "one restart is a restart"
+    assert server.paths().count("/server_info") == 3, "not at every turn"

@@ -90,6 +90,8 @@ class _Watch:
     textfile: Path | None
     gpus: tuple[GpuSnapshot, ...] | None = None
     latest: dict[str, LiveSnapshot] = field(default_factory=dict)
+    noted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What was said of each server beside its figures; said again when it changes."""
 
     async def go(self, count: int | None, *, with_gpu: bool) -> int:
         from qwen_tui.services.live.context import LiveContext
@@ -140,6 +142,11 @@ class _Watch:
         else:
             name = f"{url}  " if len(self.urls) > 1 else ""
             print(name + _line(snapshot), flush=True)
+            notes = tuple(tr(note) for note in snapshot.notes)
+            if notes != self.noted.get(url, ()):
+                self.noted[url] = notes
+                for note in notes:
+                    print(f"  {note}", flush=True)
 
 
 def _line(snapshot: LiveSnapshot) -> str:

@@ -18,6 +18,8 @@ from qwen_tui_profiles.text import t
 from qwen_tui_profiles.versions import Version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qwen_tui.services.live.context import LiveContext
     from qwen_tui.services.live.normalise import Reading
     from qwen_tui.services.live.serverinfo import ServerLimits
@@ -125,7 +127,7 @@ class FigureMaker:
             engine_version=limits.version,
             replicas=_replica_list(reading),
             boots=history.boots,
-            notes=() if note is None else (note,),
+            notes=tuple(_notes(history, note)),
         )
         evidence = Evidence(
             snapshot, reading, limits, context, raw[_SPEED], raw[_MAIN], raw[_MAIN + 1]
@@ -167,6 +169,16 @@ def _ttft_key(reading: Reading, history: History, limits: ServerLimits) -> tuple
         "TTFT counts streaming requests only: SGLang before 0.5.23 times the others at about "
         "their 50th token."
     )
+
+
+def _notes(history: History, about_ttft: Text | None) -> Iterator[Text]:
+    if history.several:
+        yield t(
+            "Several engines answer at this address in turn, so there are no rates: "
+            "watch each at its own, or their router."
+        )
+    if about_ttft is not None:
+        yield about_ttft
 
 
 def _version(text: str | None) -> Version | None:

@@ -204,7 +204,8 @@ class MetricPoller:
         self._note_energy(context, reading, now)
         restarted = self.history.feed(reading, now)
         if restarted:
-            self.limits, self._limits_at = ServerLimits(), None
+            if not self.history.several:  # else they would be asked for at every scrape
+                self.limits, self._limits_at = ServerLimits(), None
             self._prefill, self._prefill_at, self._has_loads = None, None, True
             self._figures.forget()
         self.reading = reading

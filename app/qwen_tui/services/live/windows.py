@@ -30,6 +30,10 @@ _FINE_S = 65.0
 """Every scrape of so many seconds is remembered; of what is older, one every five seconds."""
 _COARSE_S = 5.0
 
+_TURNS, _TURNS_S = 3, 60.0
+"""So many boots within so many seconds are several engines behind one address: none boots faster
+than it reads its weights, again and again."""
+
 _LONGEST_BUSY_S = 2.5
 """A longer interval between two scrapes says too little about how much of it was busy."""
 _ITL_COVERS = 0.8
@@ -126,6 +130,7 @@ class History:
     _watched: dict[str, float] = field(default_factory=dict)
     _kept_at: float = -math.inf
     """Time of the newest mark that was thinned out already."""
+    _boots_at: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
     def feed(self, reading: Reading, at: float) -> bool:
         """Take one scrape made at ``at`` (monotonic seconds); True when the engine restarted."""
@@ -134,6 +139,7 @@ class History:
         if restarted:
             # The windows describe one boot: figures of two profiles must never be mixed.
             self.boots += 1
+            self._boots_at.append(at)
             self._marks.clear()
             self._kept_at = -math.inf
             self._watched = {}
@@ -178,6 +184,14 @@ class History:
             end.at - start.at,
             {k: v - start.totals.get(k, 0.0) for k, v in end.totals.items()},
             {k: _minus(v, start.distributions.get(k)) for k, v in end.distributions.items()},
+        )
+
+    @property
+    def several(self) -> bool:
+        """Whether several engines seem to answer in turn, as behind a load balancer."""
+        seen = self._boots_at
+        return (
+            len(seen) == _TURNS and bool(self._marks) and self._marks[-1].at - seen[0] <= _TURNS_S
         )
 
     def last_interval_s(self) -> float | None:
