@@ -194,6 +194,20 @@ async def test_endings_are_told_apart(
     assert result.error is not None
 
 
+async def test_a_stream_without_end_is_not_read_for_ever() -> None:
+    async def flood(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        event = f"data: {chunk({'content': 'a'})}\n\n".encode() * 1000
+        while True:
+            writer.write(event)
+            await writer.drain()
+
+    async with serve(routes(flood)) as server:
+        result = await probe(server.url)
+    assert result.outcome == "no_answer"
+    assert "more than 2 MiB" in str(result.error)
+
+
 async def test_a_refusal_shows_the_servers_words() -> None:
     body = json.dumps(
         {"object": "error", "message": "Input length (9 tokens) exceeds", "code": 400}

@@ -18,7 +18,7 @@ from qwen_tui.services.live.target import Target
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import t
 
-__all__ = ["Answer", "Connection", "FetchError", "Target", "get", "read_answer"]
+__all__ = ["Answer", "Connection", "FetchError", "Target", "get", "read_answer", "too_big"]
 
 _MAX_HEAD = 64 * 1024
 """Longest status line and headers that are accepted, in bytes."""
@@ -251,16 +251,7 @@ async def get(
         in_time = await connection.wait(max(0.05, timeout_s - (time.monotonic() - started)))
         recorder = connection.recorder
         if recorder.too_big:
-            raise FetchError(
-                "too_big",
-                t(
-                    "{url}{path} sent more than {limit} MiB.",
-                    url=target.url,
-                    path=path,
-                    limit=f"{limit_bytes / 2**20:g}",
-                ),
-                t("This is not an engine's answer; check what serves there."),
-            )
+            raise too_big(target, path, limit_bytes)
         if not in_time:
             raise FetchError(
                 "timeout",
@@ -282,6 +273,20 @@ async def get(
         return answer
     finally:
         connection.close()
+
+
+def too_big(target: Target, path: str, limit_bytes: int) -> FetchError:
+    """Return the error of a peer that floods."""
+    return FetchError(
+        "too_big",
+        t(
+            "{url}{path} sent more than {limit} MiB.",
+            url=target.url,
+            path=path,
+            limit=f"{limit_bytes / 2**20:g}",
+        ),
+        t("This is not an engine's answer; check what serves there."),
+    )
 
 
 def _reason(error: BaseException) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["BOUNDARY", "curl_command", "kind_names", "probe"]
 
 BOUNDARY = "boundary"
+_LIMIT_BYTES = 2 * 1024 * 1024
+"""Several times the longest answer of any kind: 512 chunks of less than 1 KB."""
 
 
 def kind_names() -> tuple[str, ...]:
@@ -78,7 +80,9 @@ async def _chat(
         sglang=served.sglang,
         extra=dict(kind.extra),
     )
-    recording = await record_chat(target, body, api_key=api_key, timeout_s=kind.timeout_s)
+    recording = await record_chat(
+        target, body, api_key=api_key, timeout_s=kind.timeout_s, limit_bytes=_LIMIT_BYTES
+    )
     figures = read_stream(recording)
     await fill_from_counters(target, mark, figures, api_key)
     return _result(kind, figures)

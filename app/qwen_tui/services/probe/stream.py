@@ -6,7 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from qwen_tui.services.live.http1 import Answer, Connection, FetchError, Target, read_answer
+from qwen_tui.services.live.http1 import (
+    Answer,
+    Connection,
+    FetchError,
+    Target,
+    read_answer,
+    too_big,
+)
 from qwen_tui_profiles.text import t
 
 __all__ = [
@@ -98,17 +105,16 @@ async def record_raw(
     timeout_s: float = 120.0,
     connect_timeout_s: float = 5.0,
     path: str = CHAT_PATH,
+    limit_bytes: int = _LIMIT_BYTES,
 ) -> RawRecording:
     """Send one request and record the answer to its end, reading nothing of it yet.
 
     With several streams at once, reading one answer would delay the stamps of the others.
 
     Raises:
-        FetchError: no connection.
+        FetchError: no connection, or more than ``limit_bytes``.
     """
-    connection = await Connection.open(
-        target, timeout_s=connect_timeout_s, limit_bytes=_LIMIT_BYTES
-    )
+    connection = await Connection.open(target, timeout_s=connect_timeout_s, limit_bytes=limit_bytes)
     try:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if api_key is not None:
@@ -116,6 +122,8 @@ async def record_raw(
         connection.send("POST", path, headers=headers, body=body)
         in_time = await connection.wait(timeout_s)
         recorder = connection.recorder
+        if recorder.too_big:
+            raise too_big(target, path, limit_bytes)
         return RawRecording(connection.sent_at, recorder.pieces, in_time, recorder.eof)
     finally:
         connection.close()
@@ -129,11 +137,12 @@ async def record_chat(
     timeout_s: float = 120.0,
     connect_timeout_s: float = 5.0,
     path: str = CHAT_PATH,
+    limit_bytes: int = _LIMIT_BYTES,
 ) -> Recording:
     """Send one streaming request, record the answer to its end and take it apart.
 
     Raises:
-        FetchError: no connection, or not an HTTP answer.
+        FetchError: no connection, not an HTTP answer, or more than ``limit_bytes``.
     """
     raw = await record_raw(
         target,
@@ -142,6 +151,7 @@ async def record_chat(
         timeout_s=timeout_s,
         connect_timeout_s=connect_timeout_s,
         path=path,
+        limit_bytes=limit_bytes,
     )
     return raw.read()
 
