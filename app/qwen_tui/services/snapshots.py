@@ -84,6 +84,8 @@ class LatencySummary:
 
     SGLang's first TTFT bucket is 0 to 100 ms: a p50 of 50 ms there means "below 100 ms"."""
     p95_bucket_ms: tuple[float, float | None] | None = None
+    p90_bucket_ms: tuple[float, float | None] | None = None
+    p99_bucket_ms: tuple[float, float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

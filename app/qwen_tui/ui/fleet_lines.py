@@ -8,8 +8,9 @@ from textual.content import Content
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
+from qwen_tui.ui.curves import percentile
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui.ui.widgets.live import bound_words, percentile
+from qwen_tui.ui.widgets.live import bound_words
 from qwen_tui.ui.words import ENGINES
 from qwen_tui_profiles.text import Text, t, tr
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from qwen_tui.services.console import GpuView, ProfileList
 from qwen_tui.services.snapshots import ServerSnapshot, ServerState
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from qwen_tui.services.console import LogChunk
     from qwen_tui.services.download.job import DownloadSnapshot
     from qwen_tui.services.snapshots import Alarm, LiveSnapshot, ProbeResult
@@ -36,38 +38,50 @@ TRANSFERRING = frozenset({"running", "paused", "stopping"})
 POINTS = 240
 
 
+def _p50(name: str) -> Callable[[LiveSnapshot], float | None]:
+    """Return what reads the median of a histogram over the last minute."""
+
+    def read(live: LiveSnapshot) -> float | None:
+        summary = getattr(live.windows[1], name) if len(live.windows) > 1 else None
+        return None if summary is None else summary.p50_ms
+
+    return read
+
+
 class Series:
     """The recent values behind the curves; ``None`` where a value was unknown."""
 
-    NAMES = (
-        "ttft_ms",
-        "decode_tok_s",
-        "accept_length",
-        "cache_hit_rate",
-        "kv_used",
-        "mamba_used",
-        "running",
-        "queue",
-    )
+    VALUES: ClassVar[Mapping[str, Callable[[LiveSnapshot], float | None]]] = {
+        "ttft_ms": lambda live: None if live.ttft is None else live.ttft.p50_ms,
+        "decode_tok_s": lambda live: live.decode_tok_s,
+        "accept_length": lambda live: live.accept_length,
+        "cache_hit_rate": lambda live: live.cache_hit_rate,
+        "itl_ms": _p50("itl"),
+        "prefill_tok_s": lambda live: live.prefill_tok_s,
+        "queue_time_ms": _p50("queue_time"),
+        "e2e_ms": _p50("e2e"),
+        "energy_j_per_1k": lambda live: live.energy_j_per_1k,
+        "running": lambda live: live.running,
+    }
 
     def __init__(self) -> None:
         self._values: dict[str, deque[float | None]] = {
-            name: deque(maxlen=POINTS) for name in self.NAMES
+            name: deque(maxlen=POINTS) for name in self.VALUES
         }
 
     def add(self, live: LiveSnapshot) -> None:
         """Append one snapshot's values; a stale one adds unknowns, not old values again."""
         fresh = live.stale_s is None
-        for name in self.NAMES:
-            if name == "ttft_ms":
-                value = None if live.ttft is None else live.ttft.p50_ms
-            else:
-                value = getattr(live, name)
-            self._values[name].append(value if fresh else None)
+        for name, read in self.VALUES.items():
+            self._values[name].append(read(live) if fresh else None)
 
     def of(self, name: str) -> tuple[float | None, ...]:
         """Return the values of one curve, oldest first."""
         return tuple(self._values[name])
+
+    def known(self, name: str) -> bool:
+        """Tell whether any value of a curve is known."""
+        return any(v is not None for v in self._values[name])
 
     def peak(self, name: str) -> float | None:
         """Return the largest value seen, or ``None`` when there was none."""

@@ -113,6 +113,8 @@ class Window:
             mean_ms=mean,
             p50_bucket_ms=within(0.50),
             p95_bucket_ms=within(0.95),
+            p90_bucket_ms=within(0.90),
+            p99_bucket_ms=within(0.99),
         )
 
 

@@ -15,6 +15,7 @@ from qwen_tui.ui.fleet_lines import fleet_head, fleet_lines, fleet_row
 from qwen_tui.ui.messages import Failed
 from qwen_tui.ui.screens.cards import InputCard
 from qwen_tui.ui.screens.place import BACK, Kit, Place
+from qwen_tui.ui.screens.windows import WindowsCard
 from qwen_tui.ui.state import Series, View
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
 from qwen_tui.ui.widgets.live import LivePanel
@@ -138,7 +139,7 @@ class FleetScreen(Place):
             self._redraw()
         self._series.setdefault(url, Series()).add(live)
         card = self.app.screen
-        if isinstance(card, ServerCard) and card.url == url:
+        if isinstance(card, ServerCard | WindowsCard) and card.url == url:
             card.show(live)
 
     @property
@@ -254,7 +255,8 @@ class ServerCard(ModalScreen[None]):
     ServerCard LivePanel { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q", "dismiss(None)", "Back", show=False)
+        Binding("escape,enter,q", "dismiss(None)", "Back", show=False),
+        Binding("w", "figures", "Figures", show=False),
     ]
 
     def __init__(self, url: str, series: Series, live: LiveSnapshot | None) -> None:
@@ -266,12 +268,19 @@ class ServerCard(ModalScreen[None]):
         """Lay out the panel."""
         with Vertical() as box:
             box.border_title = Content(self.url)
-            box.border_subtitle = Content.assemble(("Esc", "bold $accent"), " ", tr(t("Back")))
+            box.border_subtitle = Content.assemble(
+                *(("w", "bold $accent"), f" {tr(t('Figures'))}   "),
+                *(("Esc", "bold $accent"), f" {tr(t('Back'))}"),
+            )
             yield LivePanel()
 
     def on_mount(self) -> None:
         """Show what is known already."""
         self.query_one(LivePanel).view = self._first
+
+    def action_figures(self) -> None:
+        """Open every figure by windows."""
+        self.app.push_screen(WindowsCard(self.query_one(LivePanel).view, self.url, ours=False))
 
     def show(self, live: LiveSnapshot) -> None:
         """Show the newest figures."""

@@ -51,6 +51,15 @@ HOME = (
         rank=15,
     ),
     Command(
+        "home.figures",
+        "w",
+        "figures",
+        t("Figures"),
+        t("Show every live figure by windows: 10 s, a minute, five minutes, since the start."),
+        lambda view: view.live is not None,
+        rank=89,
+    ),
+    Command(
         "home.copy",
         "y",
         "copy",
@@ -116,6 +125,12 @@ class HomeScreen(Place):
         """Mark every difference as seen."""
         keys = frozenset(clamp_key(self.view.server.profile, c) for c in self.view.unseen)
         self.app.post_message(Acknowledged(keys))
+
+    def action_figures(self) -> None:
+        """Open every figure by windows; they go on while they are read."""
+        from qwen_tui.ui.screens.windows import WindowsCard
+
+        self.app.push_screen(WindowsCard(self.view, self.view.server.url or "", ours=True))
 
     def action_copy(self) -> None:
         """Copy the address."""

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import bar, fit, spark_rows
+from qwen_tui.ui.curves import ALWAYS, CURVES, curves_with_news
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.widgets.panel import Panel
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from qwen_tui.services.snapshots import LiveSnapshot
+    from qwen_tui.ui.curves import Curve
     from qwen_tui.ui.state import View
+    from qwen_tui_profiles.text import Text
 
-__all__ = ["LivePanel", "bound_words", "live_lines", "percentile", "probe_line"]
+__all__ = ["LivePanel", "bound_words", "live_lines", "probe_line"]
 
 LABEL = 9
 FIGURES = 19
 TALL = 10
 """From this many lines on, each curve has rows of its own."""
+LEAST_ROWS = 3
+"""A curve's figure and two rows below it."""
+RARE = 2
+"""Place of the five-minute window in ``LiveSnapshot.windows``: for what seldom happens."""
 
 
 class LivePanel(Panel):
@@ -59,84 +66,22 @@ def bound_words(live: LiveSnapshot) -> str:
     return "" if live.bound_by is None else tr(t("bound by {what}", what=tr(live.bound_by)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
-    label: str
-    series: str
-    figure: Callable[[LiveSnapshot], str]
-    style: str
-    top: float | None = None
-
-
-def _ttft(live: LiveSnapshot) -> str:
-    if live.ttft is None:
-        return figures.plain(None)
-    p50 = percentile(live.ttft.p50_ms, live.ttft.p50_bucket_ms)
-    p95 = percentile(live.ttft.p95_ms, live.ttft.p95_bucket_ms)
-    return f"{p50} p50  {p95} p95"
-
-
-def percentile(milliseconds: float | None, bucket: tuple[float, float | None] | None) -> str:
-    """Say no more than the histogram knows about a value in its first or last bucket."""
-    if bucket is not None and milliseconds is not None:
-        low, high = bucket
-        if high is None:
-            return f"> {figures.latency(low)}"
-        if low <= 0:
-            return f"< {figures.latency(high)}"
-    return figures.latency(milliseconds)
-
-
-def _accept(live: LiveSnapshot) -> str:
-    if live.accept_length is None:
-        return figures.plain(None)
-    of = ""
-    if live.draft_tokens is not None:
-        of = " " + tr(t("of {count} drafted", count=live.draft_tokens))
-    return figures.decimal(live.accept_length) + of
-
-
-def _decode(live: LiveSnapshot) -> str:
-    if live.decode_tok_s is None:
-        return figures.plain(None)
-    return tr(t("{rate} tok/s", rate=figures.count(live.decode_tok_s)))
-
-
-def _curves() -> tuple[_Curve, ...]:
-    return (
-        _Curve(tr(t("TTFT")), "ttft_ms", _ttft, "$accent"),
-        _Curve(
-            tr(t("decode")),
-            "decode_tok_s",
-            _decode,
-            "$success",
-        ),
-        _Curve(tr(t("accept")), "accept_length", _accept, "$success"),
-        _Curve(
-            tr(t("hit rate")),
-            "cache_hit_rate",
-            lambda live: figures.share(live.cache_hit_rate),
-            "$accent",
-            1.0,
-        ),
-    )
-
-
 def live_lines(view: View, width: int, height: int) -> list[Content]:
     """Return the panel's lines: two columns of figures with curves, then the pools."""
     live = view.live
     problem = _problem(live)
     if live is None or problem is not None:
         return [problem or Content("")]
-    rows = 1 if height < TALL else max(1, (height - 3) // 2 - 1)
-    curves = _curves()
-    out = [
-        *_pair(view, live, curves[0], curves[1], width, rows),
-        *_pair(view, live, curves[2], curves[3], width, rows),
-        _pools(live, width),
-        _requests(view, live, width),
-    ]
-    return out if height < TALL else [*out, *_advice(live, width)]
+    tail = [_pools(live, width), _requests(view, live, width)]
+    if height < TALL:
+        return [*_curve_lines(view, live, CURVES[:ALWAYS], width, 1), *tail]
+    tail += [*_also(live, width), *_advice(live, width)]
+    curves = curves_with_news(view.series)
+    # As many as have a figure and two rows of their own; the important ones come first.
+    room = height - len(tail)
+    pairs = max(ALWAYS // 2, min((len(curves) + 1) // 2, room // LEAST_ROWS))
+    rows = max(1, room // pairs - 1)
+    return [*_curve_lines(view, live, curves[: 2 * pairs], width, rows), *tail]
 
 
 def _problem(live: LiveSnapshot | None) -> Content | None:
@@ -152,13 +97,41 @@ def _problem(live: LiveSnapshot | None) -> Content | None:
     return None
 
 
-def _pair(
-    view: View, live: LiveSnapshot, left: _Curve, right: _Curve, width: int, rows: int
+def _curve_lines(
+    view: View, live: LiveSnapshot, curves: Sequence[Curve], width: int, rows: int
 ) -> list[Content]:
+    """Return the curves, two side by side."""
     half = (width - 2) // 2
-    first = _curve(left, view, live, half, rows)
-    second = _curve(right, view, live, width - 2 - half, rows)
-    return [Content.assemble(a, "  ", b) for a, b in zip(first, second, strict=True)]
+    out: list[Content] = []
+    for left, right in zip_longest(curves[::2], curves[1::2]):
+        first = _curve(left, view, live, half, rows)
+        second = [Content("")] * len(first)
+        if right is not None:
+            second = _curve(right, view, live, width - 2 - half, rows)
+        out += [Content.assemble(a, "  ", b) for a, b in zip(first, second, strict=True)]
+    return out
+
+
+def _also(live: LiveSnapshot, width: int) -> list[Content]:
+    """Return what is rare or in reserve, in one line; none of it while there is no news."""
+    window = live.windows[RARE] if len(live.windows) > RARE else None
+    parts: list[Text] = []
+    if window is not None and window.retracted:
+        parts.append(t("retracted: {count}", count=figures.count(window.retracted)))
+    if window is not None and window.aborted:
+        parts.append(t("aborted: {count}", count=figures.count(window.aborted)))
+    if parts and window is not None:
+        parts = [t("in {window}", window=figures.seconds(window.window_s)), *parts]
+    if live.mamba_evictable_slots:
+        parts.append(t("evictable slots: {count}", count=figures.count(live.mamba_evictable_slots)))
+    if live.kv_evictable_tokens:
+        parts.append(t("evictable tokens: {count}", count=figures.count(live.kv_evictable_tokens)))
+    if live.hicache_tokens is not None:
+        used, total = figures.count(live.hicache_used_tokens), figures.count(live.hicache_tokens)
+        parts.append(t("HiCache: {used}/{total} tokens", used=used, total=total))
+    text = f" {glyphs().dot} ".join(tr(part) for part in parts)
+    label = fit((tr(t("also")), "$foreground-muted"), LABEL)
+    return [fit(Content.assemble(label, text), width)] if parts else []
 
 
 def _advice(live: LiveSnapshot, width: int) -> list[Content]:
@@ -171,30 +144,23 @@ def _advice(live: LiveSnapshot, width: int) -> list[Content]:
     return [fit((tr(note), "$foreground-muted"), width) for note in live.notes[:1]]
 
 
-def _curve(curve: _Curve, view: View, live: LiveSnapshot, width: int, rows: int) -> list[Content]:
+def _curve(curve: Curve, view: View, live: LiveSnapshot, width: int, rows: int) -> list[Content]:
     values = view.series.of(curve.series)
-    label = fit((curve.label, "$foreground-muted"), LABEL)
+    label = fit((tr(curve.label), "$foreground-muted"), LABEL)
     figure = curve.figure(live)
     if rows == 1:
         room = FIGURES if width - LABEL - FIGURES >= 8 else max(0, width - LABEL - 8)
         room = max(room, min(len(figure) + 1, width - LABEL))
         drawn = spark_rows(values, max(0, width - LABEL - room), 1, curve.top)[0]
         return [Content.assemble(label, fit((figure, "bold"), room), (drawn, curve.style))]
-    peak = None if _is_bound(curve, live) else view.series.peak(curve.series)
+    peak = curve.peak(view.series, live)
     head = Content.assemble(label, (figure, "bold"))
-    if peak is not None and curve.top is None:
-        shown = figures.latency(peak) if curve.series == "ttft_ms" else figures.decimal(peak, 1)
+    if peak is not None:
         head = Content.assemble(
-            head, ("  " + tr(t("peak {value}", value=shown)), "$foreground-muted")
+            head, ("  " + tr(t("peak {value}", value=peak)), "$foreground-muted")
         )
     drawn_rows = spark_rows(values, width, rows, curve.top)
     return [fit(head, width), *(Content.styled(r, curve.style) for r in drawn_rows)]
-
-
-def _is_bound(curve: _Curve, live: LiveSnapshot) -> bool:
-    """Whether the figure is a bound ("< 100 ms"): a peak of interpolated values would mislead."""
-    bucket = None if live.ttft is None else live.ttft.p50_bucket_ms
-    return curve.series == "ttft_ms" and bucket is not None and bucket[0] <= 0
 
 
 def _pools(live: LiveSnapshot, width: int) -> Content:
