@@ -87,7 +87,8 @@ def cells(row: list[str]) -> list[str]:
 @pytest.mark.parametrize("width", [74, 96])
 def test_the_table_says_every_figure_that_has_news_by_windows(width: int) -> None:
     rows = text(busy(), width)
-    assert window_lines(busy(), width)[0].plain.split() == "10 s 60 s 5 min this boot peak".split()
+    head = " ".join(window_lines(busy(), width)[0].plain.split())
+    assert head == "10 s 60 s 5 min this boot peak"
     assert cells(rows["ITL p90"]) == ["20 ms"] * 4
     assert cells(rows["ITL p99"]) == ["40 ms"] * 4
     # All that the histogram knows: in its first bucket, and beyond its last bound.
