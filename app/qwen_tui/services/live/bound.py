@@ -190,7 +190,10 @@ RULES: Final = (
         "scheduler_cpu",
         _scheduler_cpu,
         _say_scheduler,
-        t("a free CPU core for the scheduler: see what else runs there"),
+        t(
+            "a faster or freer core for the scheduler: CPU governor, what else runs there, CUDA "
+            "graphs for the batch sizes that run"
+        ),
     ),
     BoundRule(
         "power",
