@@ -299,6 +299,8 @@ def test_models_declares_what_was_declared(server: DemoServer) -> None:
 
 def test_old_paths_answer_with_a_notice(server: DemoServer) -> None:
     assert server.ask("/get_model_info")[1] == server.ask("/model_info")[1]
+    # What it cannot do it does not claim: a probe with a picture is then told that it is none.
+    assert server.ask("/model_info")[1]["has_image_understanding"] is False
     server.wait_for("Endpoint '/get_model_info' is deprecated")
     assert server.ask("/get_load") == (404, {"detail": "Not Found"})
 

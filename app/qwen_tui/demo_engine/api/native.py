@@ -94,7 +94,8 @@ async def model_info(http: HttpRequest) -> Response:
             "is_generation": True,
             "preferred_sampling_params": s.server_args["preferred_sampling_params"],
             "weight_version": "default",
-            "has_image_understanding": not s.server_args["language_only"],
+            # It counts the tower's memory and sees nothing: who asks about a picture is told so.
+            "has_image_understanding": False,
             "has_audio_understanding": False,
             "model_type": "qwen3_5",
             "architectures": [ARCHITECTURE],
