@@ -2,18 +2,22 @@
 
 Written on asyncio's protocol interface because measuring is the product: an HTTP library hands the
 body over after its own buffers, which costs 1.5 ms and more of the time to the first token. Here
-``data_received`` takes the clock and keeps the bytes; the answer is taken apart afterwards.
+``data_received`` takes the clock (the kernel's, where a request is to be timed) and keeps the
+bytes; the answer is taken apart afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from qwen_tui.services.live.answer import Answer, FetchError, all_chunks_there, read_answer
 from qwen_tui.services.live.resolve import addresses_of
+from qwen_tui.services.live.stamped import StampedSocket
 from qwen_tui.services.live.target import Target
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import t
@@ -22,6 +26,10 @@ __all__ = ["Answer", "Connection", "FetchError", "Target", "get", "read_answer",
 
 _MAX_HEAD = 64 * 1024
 """Longest status line and headers that are accepted, in bytes."""
+
+_ACCEPT_S = 0.005
+"""The kernel connects before the server has noticed. A request that is sent at once would be timed
+with the server's accepting it."""
 
 
 class _Recorder(asyncio.Protocol):
@@ -38,12 +46,14 @@ class _Recorder(asyncio.Protocol):
         "need",
         "pieces",
         "size",
+        "sock",
         "tail",
         "too_big",
         "transport",
     )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, sock: StampedSocket | None = None) -> None:
+        self.sock = sock
         self.pieces: list[tuple[float, bytes]] = []
         self.size = 0
         self.limit = limit
@@ -64,6 +74,8 @@ class _Recorder(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = time.perf_counter()
+        if self.sock is not None:
+            now = self.sock.arrival(now)
         self.pieces.append((now, data))
         self.size += len(data)
         if self.size > self.limit:
@@ -130,16 +142,27 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, target: Target, *, timeout_s: float, limit_bytes: int = 8 * 1024 * 1024
+        cls,
+        target: Target,
+        *,
+        timeout_s: float,
+        limit_bytes: int = 8 * 1024 * 1024,
+        timed: bool = False,
     ) -> Connection:
         """Connect; nothing is sent yet, so connecting never counts in a measurement.
+
+        Args:
+            target: Where to.
+            timeout_s: For connecting.
+            limit_bytes: An answer that is longer is given up.
+            timed: Stamp what is read with the kernel's clock where there is one (not with TLS).
 
         Raises:
             FetchError: nobody listens there, or not in time.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                transport, recorder = await _connect(target, limit_bytes)
+                transport, recorder = await _connect(target, limit_bytes, timed=timed)
         except TimeoutError as error:
             raise FetchError(
                 "timeout",
@@ -212,23 +235,58 @@ class Connection:
             self.transport.abort()
 
 
-async def _connect(target: Target, limit_bytes: int) -> tuple[asyncio.Transport, _Recorder]:
-    loop = asyncio.get_running_loop()
-    tls = target.scheme == "https"
+async def _connect(
+    target: Target, limit_bytes: int, *, timed: bool
+) -> tuple[asyncio.Transport, _Recorder]:
     addresses = await addresses_of(target.host, target.port)
     for address in addresses:
         try:
-            return await loop.create_connection(
-                lambda: _Recorder(limit_bytes),
-                address,
-                target.port,
-                ssl=ssl.create_default_context() if tls else None,
-                server_hostname=target.host if tls else None,
-            )
+            if timed and target.scheme == "http":
+                return await _connect_timed(address, target.port, limit_bytes)
+            return await _connect_plain(target, address, limit_bytes)
         except OSError:
             if address == addresses[-1]:
                 raise
     raise OSError("no address")
+
+
+async def _connect_plain(
+    target: Target, address: str, limit_bytes: int
+) -> tuple[asyncio.Transport, _Recorder]:
+    tls = target.scheme == "https"
+    return await asyncio.get_running_loop().create_connection(
+        lambda: _Recorder(limit_bytes),
+        address,
+        target.port,
+        ssl=ssl.create_default_context() if tls else None,
+        server_hostname=target.host if tls else None,
+    )
+
+
+async def _connect_timed(
+    address: str, port: int, limit_bytes: int
+) -> tuple[asyncio.Transport, _Recorder]:
+    loop = asyncio.get_running_loop()
+    # A number, or localhost: no name server is asked, so this needs no thread.
+    rows = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    for family, _, _, _, where in rows:
+        sock = StampedSocket.open(family)
+        if sock is None:
+            break
+        try:
+            await loop.sock_connect(sock, where)
+        except OSError:
+            sock.close()
+            if where == rows[-1][-1]:
+                raise
+            continue
+        except BaseException:
+            sock.close()
+            raise
+        made = await loop.create_connection(partial(_Recorder, limit_bytes, sock), sock=sock)
+        await asyncio.sleep(_ACCEPT_S)
+        return made
+    return await loop.create_connection(lambda: _Recorder(limit_bytes), address, port)
 
 
 async def get(

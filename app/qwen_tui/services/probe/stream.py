@@ -36,7 +36,7 @@ class SseEvent:
     """One server-sent event."""
 
     at: float
-    """perf_counter of the socket read that completed it."""
+    """When what completed it arrived, on perf_counter's clock."""
     data: str
 
 
@@ -114,7 +114,9 @@ async def record_raw(
     Raises:
         FetchError: no connection, or more than ``limit_bytes``.
     """
-    connection = await Connection.open(target, timeout_s=connect_timeout_s, limit_bytes=limit_bytes)
+    connection = await Connection.open(
+        target, timeout_s=connect_timeout_s, limit_bytes=limit_bytes, timed=True
+    )
     try:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if api_key is not None:
