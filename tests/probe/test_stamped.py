@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import sys
 import threading
@@ -34,10 +36,11 @@ class SlowServer:
                 self.wrote.append(time.perf_counter())
                 connection.sendall(part)
                 time.sleep(self.pause_s)
-            connection.recv(1)  # until the client is gone: the end of a stream is a packet, too
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(1)  # until the client is gone: its end is a packet, too
 
-    def close(self) -> None:
-        self.thread.join(timeout=5)
+    async def close(self) -> None:
+        await asyncio.to_thread(self.thread.join, 5)  # the loop has to close the client's end
         self.listener.close()
 
 
@@ -53,7 +56,7 @@ async def test_a_busy_program_does_not_make_an_answer_late() -> None:
         assert await connection.wait(5)
         connection.close()
     finally:
-        server.close()
+        await server.close()
     pieces = connection.recorder.pieces
     assert b"".join(data for _, data in pieces) == ANSWER + b"hello"
     # Both parts waited in the socket; the stamp is of the last one that a read brought.
@@ -78,7 +81,7 @@ async def test_without_the_kernels_stamps_the_programs_clock_counts(
         assert await connection.wait(5)
         connection.close()
     finally:
-        server.close()
+        await server.close()
     assert connection.recorder.pieces[-1][0] >= server.wrote[-1]
 
 
