@@ -56,8 +56,10 @@ __all__ = ["RealConsole"]
 
 _T = TypeVar("_T")
 
-LOOK_S = 2.0
+LOOK_S = 0.5
 """How often the run record and the boot log are looked at; the server's end is told at once."""
+SERVING_LOOK_S = 2.0
+"""The same while a server serves."""
 SWAP_LOOK_S = 1.0
 """The same while a swap of this console is at work."""
 LOG_S = 1.0
@@ -128,7 +130,9 @@ class RealConsole:
         """Yield the server's state when there is news; a boot is followed to its first token."""
         supervisor = await self._server()
         while True:
-            async with contextlib.aclosing(supervisor.watch(LOOK_S)) as snapshots:
+            async with contextlib.aclosing(
+                supervisor.watch(LOOK_S, serving_s=SERVING_LOOK_S)
+            ) as snapshots:
                 async for snapshot in snapshots:
                     self._note(snapshot)
                     yield snapshot

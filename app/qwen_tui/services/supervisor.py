@@ -121,8 +121,15 @@ class ServerSupervisor:
         """
         return await self._observer.look(ask=ask)
 
-    async def watch(self, interval_s: float = 0.5) -> AsyncGenerator[ServerSnapshot, None]:
+    async def watch(
+        self, interval_s: float = 0.5, *, serving_s: float | None = None
+    ) -> AsyncGenerator[ServerSnapshot, None]:
         """Yield what is known at once, then whenever something changed.
+
+        Args:
+            interval_s: Between two looks.
+            serving_s: Instead of it while a server serves: its log grows all the time and says
+                little that is new, and its end is seen at once anyway.
 
         A server whose boot nobody follows (its console was killed) is asked for its first token
         here, so that it becomes ready all the same.
@@ -143,11 +150,12 @@ class ServerSupervisor:
                 await self._control.boot_step()
             record = self.record
             main = None if record is None or now.state not in ALIVE else record.main
+            pause_s = serving_s if serving_s is not None and now.ready else interval_s
             if main is None:
-                await asyncio.sleep(interval_s)
+                await asyncio.sleep(pause_s)
             else:
                 with ExitWatch(main) as exit_watch:
-                    await exit_watch.pause(interval_s)
+                    await exit_watch.pause(pause_s)
 
     async def start(
         self,
