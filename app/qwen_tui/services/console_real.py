@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
-import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from qwen_tui.services.console import GpuView, LogChunk, ProfileList, Progress
 from qwen_tui.services.console_lock import ConsoleLock
@@ -20,6 +18,7 @@ from qwen_tui.services.desks_real import RealHistory, RealPlans, RealProfiles
 from qwen_tui.services.doctor_desk import RealDoctor
 from qwen_tui.services.fleet_desk import RealFleet
 from qwen_tui.services.model_desk import ModelDesk, RealModels
+from qwen_tui.services.modules import load_module
 from qwen_tui.services.paths import Paths, write_private
 from qwen_tui.services.probe_desk import RealProbes
 from qwen_tui.services.state import ServerState
@@ -94,19 +93,19 @@ class RealConsole:
 
     async def profiles(self) -> ProfileList:
         """Read presets and user profiles."""
-        loader = await _module("qwen_tui_profiles.loader")
+        loader = await load_module("qwen_tui_profiles.loader")
         found = await asyncio.to_thread(loader.load_profiles, self._paths.profiles)
         return ProfileList(tuple(found.profiles.values()), found.problems)
 
     async def settings(self) -> Settings:
         """Read the settings; a broken file counts as none."""
-        module = await _module("qwen_tui.services.settings")
+        module = await load_module("qwen_tui.services.settings")
         loaded: Settings = await asyncio.to_thread(module.load_settings, self._paths)
         return loaded
 
     async def remember(self, **changes: str | None) -> None:
         """Change the settings file."""
-        module = await _module("qwen_tui.services.settings")
+        module = await load_module("qwen_tui.services.settings")
         await asyncio.to_thread(partial(module.change_settings, self._paths, **changes))
 
     async def control(self) -> AsyncIterator[tuple[bool, int | None]]:
@@ -193,7 +192,7 @@ class RealConsole:
 
     async def swap(self, target: EngineProfile, drain_s: float = 0.0) -> AsyncIterator[Progress]:
         """Swap, saying each step."""
-        module = await _module("qwen_tui.services.swap")
+        module = await load_module("qwen_tui.services.swap")
         supervisor = await self._server()
         self._swapping = True
         try:
@@ -217,7 +216,7 @@ class RealConsole:
 
     async def live(self, url: str, interval_s: float) -> AsyncIterator[LiveSnapshot]:
         """Poll the engine."""
-        module = await _module("qwen_tui.services.live")
+        module = await load_module("qwen_tui.services.live")
         supervisor = await self._server()
         pace = module.Pace(busy_s=interval_s, idle_s=max(interval_s, module.Pace().idle_s))
         self._poller = poller = module.MetricPoller(
@@ -239,13 +238,13 @@ class RealConsole:
 
     async def log(self, path: Path) -> AsyncIterator[LogChunk]:
         """Follow the engine's log."""
-        module = await _module("qwen_tui.services.logtail")
+        module = await load_module("qwen_tui.services.logtail")
         async for batch in module.LogTail(path, interval_s=LOG_S).batches():
             yield LogChunk(batch.lines, batch.dropped, batch.restart)
 
     async def gpus(self) -> AsyncIterator[GpuView]:
         """Sample the GPUs."""
-        module = await _module("qwen_tui.services.gpu")
+        module = await load_module("qwen_tui.services.gpu")
         sampler = module.GpuSampler(server_pid=self._server_pid)
         async for gpus in sampler.stream():
             self._gpus = gpus
@@ -255,7 +254,7 @@ class RealConsole:
         self, profile: EngineProfile | None, only: tuple[str, ...] = ()
     ) -> AsyncIterator[CheckResult]:
         """Run the doctor for a profile."""
-        await _module("qwen_tui_diagnostics.runner")
+        await load_module("qwen_tui_diagnostics.runner")
         async for result in self._doctor.checks(profile, only):
             yield result
 
@@ -270,7 +269,7 @@ class RealConsole:
     async def _server(self) -> ServerSupervisor:
         async with self._ready:
             if self._supervisor is None:
-                module = await _module("qwen_tui.services.supervisor")
+                module = await load_module("qwen_tui.services.supervisor")
                 self._supervisor = module.ServerSupervisor(self._paths)
             return self._supervisor
 
@@ -306,11 +305,6 @@ class RealConsole:
                 ),
                 t("What you have seen is forgotten when the console ends."),
             ) from error
-
-
-async def _module(name: str) -> Any:
-    """Import off the loop; a module that is there already costs nothing."""
-    return sys.modules.get(name) or await asyncio.to_thread(importlib.import_module, name)
 
 
 async def _yielded(act: Callable[[Callable[[_T], None]], Awaitable[None]]) -> AsyncIterator[_T]:

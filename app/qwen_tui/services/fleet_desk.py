@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from qwen_tui.services.modules import load_module
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -35,8 +36,8 @@ class RealFleet:
 
     async def watch(self, urls: tuple[str, ...], interval_s: float) -> AsyncIterator[FleetItem]:
         """Poll them all; the key for servers that are not ours comes from its variable."""
-        fleets = await _load("qwen_tui.services.live.fleet")
-        attach = await _load("qwen_tui.services.attach")
+        fleets = await load_module("qwen_tui.services.live.fleet")
+        attach = await load_module("qwen_tui.services.attach")
         idle_s = max(interval_s, fleets.Pace().idle_s)
         pace = fleets.Pace(busy_s=interval_s, idle_s=idle_s)
         async for item in fleets.Fleet(urls, attach.attached_key(), pace=pace).stream():
@@ -56,11 +57,6 @@ class RealFleet:
         from qwen_tui.services.settings import change_settings
 
         change_settings(self._paths, fleet=tuple(dict.fromkeys(change(self._read()))) or None)
-
-
-async def _load(name: str) -> Any:
-    """Import off the loop."""
-    return await asyncio.to_thread(importlib.import_module, name)
 
 
 def fleet_url(url: str) -> str:

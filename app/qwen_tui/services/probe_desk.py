@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qwen_tui.services.desks import ProbeKind, ProbeMenu, ProbeReport
+from qwen_tui.services.modules import load_module
 from qwen_tui_profiles.errors import ConfigError, QwenTuiError
 from qwen_tui_profiles.text import t
 
@@ -51,7 +51,7 @@ class RealProbes:
 
     async def menu(self, url: str) -> ProbeMenu:
         """Ask for vision and usable context at once."""
-        await _load("qwen_tui.services.probe.probing")
+        await load_module("qwen_tui.services.probe.probing")
         key = await self._api_key()
         settings = await asyncio.to_thread(self._settings)
         vision, usable = await asyncio.gather(_vision(url, key), _usable(url, key))
@@ -60,7 +60,7 @@ class RealProbes:
 
     async def send(self, url: str, kind: str) -> ProbeReport:
         """Send it, and with a gateway compare."""
-        probing = await _load("qwen_tui.services.probe.probing")
+        probing = await load_module("qwen_tui.services.probe.probing")
         key = await self._api_key()
         settings = await asyncio.to_thread(self._settings)
         result: ProbeResult
@@ -68,7 +68,7 @@ class RealProbes:
             result = await probing.probe(url, kind=kind, api_key=key)
             self._note(result)
             return ProbeReport(url, result)
-        comparing = await _load("qwen_tui.services.probe.compare")
+        comparing = await load_module("qwen_tui.services.probe.compare")
         direct = comparing.Route(url, key)
         comparison = await comparing.compare(direct, _gateway(settings), kind=kind, runs=1)
         result = comparison.direct[-1]
@@ -147,8 +147,3 @@ async def _usable(url: str, key: str | None) -> int | None:
         return await asyncio.wait_for(ask(), ASK_S)
     except (QwenTuiError, TimeoutError):
         return None
-
-
-async def _load(name: str) -> Any:
-    """Import off the loop."""
-    return await asyncio.to_thread(importlib.import_module, name)

@@ -233,6 +233,16 @@ class LiveSnapshot:
     notes: tuple[Text, ...] = ()
     """Why a figure is missing or means something else than usual."""
 
+    @property
+    def minute(self) -> LiveWindow | None:
+        """What happened in the last minute."""
+        return self.windows[1] if len(self.windows) > 1 else None
+
+    @property
+    def five_minutes(self) -> LiveWindow | None:
+        """What happened in the last five minutes: for what seldom happens."""
+        return self.windows[2] if len(self.windows) > 2 else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuSnapshot:

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ALWAYS", "CURVES", "Curve", "curves_with_news", "percentile"]
 
-MAIN = 1
-"""Place of the one-minute window in ``LiveSnapshot.windows``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -97,9 +94,7 @@ def _histogram(label: Text, series: str, name: str) -> Curve:
     def summary(live: LiveSnapshot) -> LatencySummary | None:
         if name == "ttft":
             return live.ttft
-        found: LatencySummary | None = (
-            getattr(live.windows[MAIN], name) if len(live.windows) > MAIN else None
-        )
+        found: LatencySummary | None = getattr(live.minute, name, None)
         return found
 
     return Curve(label, series, "$accent", lambda live: _latency(summary(live)), latency=summary)

@@ -10,7 +10,7 @@ from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.curves import percentile
 from qwen_tui.ui.glyphs import glyphs
-from qwen_tui.ui.widgets.live import bound_words
+from qwen_tui.ui.widgets.live import bound_words, replica_words, why_no_figures
 from qwen_tui.ui.words import ENGINES
 from qwen_tui_profiles.text import Text, t, tr
 
@@ -63,9 +63,9 @@ def fleet_row(url: str, live: LiveSnapshot | None, width: int) -> Content:
     if live is None:
         text = tr(t("not heard of yet"))
         return fit(Content.assemble(head, " ", (text, "$foreground-muted")), width)
-    problem = _problem(live)
+    problem = why_no_figures(live)
     if problem is not None:
-        return fit(Content.assemble(head, " ", (problem, "$warning")), width)
+        return fit(Content.assemble(head, " ", (tr(problem), "$warning")), width)
     style = "$foreground-muted" if live.stale_s is not None else ""
     cells = [fit((figure(live), style), cells, "right") for _, cells, figure in COLUMNS]
     line = Content.assemble(head, *cells)
@@ -84,18 +84,9 @@ def _mark(live: LiveSnapshot | None) -> tuple[str, str]:
         return marks.later, "$foreground-muted"
     if live.stale_s is not None:
         return marks.warn, "bold $warning"
-    if _problem(live) is not None:
+    if why_no_figures(live) is not None:
         return marks.fail, "bold $error"
     return (marks.warn, "bold $warning") if live.alarms else (marks.running, "$success")
-
-
-def _problem(live: LiveSnapshot) -> str | None:
-    """Return why there are no figures at all."""
-    if live.source == "other" and live.error is None:
-        return tr(t("It answers, but exports no metrics that this console knows."))
-    if live.error is not None and live.running is None:
-        return tr(live.error)
-    return None
 
 
 def fleet_lines(
@@ -129,7 +120,8 @@ def fleet_lines(
     for alarm in live.alarms:
         out += wrapped((f"{glyphs().warn} {tr(alarm.text)}", "bold $warning"), width)
     for replica in live.replicas:
-        out.append(_replica(replica.rank, replica.running, replica.queue, replica.kv_used, width))
+        line = Content.assemble((replica.rank, "bold"), "  ", replica_words(replica))
+        out.append(fit(line, width))
     return out
 
 
@@ -142,15 +134,3 @@ def _limits(live: LiveSnapshot, width: int) -> list[Content]:
         requests=figures.count(live.max_running_requests),
     )
     return wrapped((tr(text), "$foreground-muted"), width)
-
-
-def _replica(
-    rank: str, running: int | None, queue: int | None, kv_used: float | None, width: int
-) -> Content:
-    text = t(
-        "{running} running, {queue} waiting, KV {kv}",
-        running=figures.count(running),
-        queue=figures.count(queue),
-        kv=figures.share(kv_used),
-    )
-    return fit(Content.assemble((rank, "bold"), "  ", tr(text)), width)

@@ -42,7 +42,7 @@ def _p50(name: str) -> Callable[[LiveSnapshot], float | None]:
     """Return what reads the median of a histogram over the last minute."""
 
     def read(live: LiveSnapshot) -> float | None:
-        summary = getattr(live.windows[1], name) if len(live.windows) > 1 else None
+        summary = getattr(live.minute, name, None)
         return None if summary is None else summary.p50_ms
 
     return read

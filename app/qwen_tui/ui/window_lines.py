@@ -10,6 +10,7 @@ from textual.content import Content
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.curves import percentile
+from qwen_tui.ui.widgets.live import replica_words
 from qwen_tui_profiles.text import Text, t, tr
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ __all__ = ["ROWS", "WindowRow", "window_lines"]
 LABEL = 20
 LEAST = 9
 """Cells of a column at least."""
-START = None
-"""Length of the window that began with the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,20 @@ def _percentile(name: str, q: str) -> Callable[[LiveWindow], str | None]:
     return read
 
 
+LATENCIES: tuple[tuple[str, Text], ...] = (
+    ("ttft", t("TTFT")),
+    ("itl", t("ITL")),
+    ("e2e", t("e2e")),
+    ("queue_time", t("in queue")),
+    ("tpot", t("TPOT")),
+    ("overhead", t("gateway adds")),
+)
+
+
 def _latencies() -> Iterator[WindowRow]:
-    for name, said in (
-        ("ttft", "TTFT"),
-        ("itl", "ITL"),
-        ("e2e", "e2e"),
-        ("queue_time", None),
-        ("tpot", "TPOT"),
-        ("overhead", None),
-    ):
+    for name, what in LATENCIES:
         for q in ("p50", "p90", "p99"):
-            word = {"queue_time": t("in queue {q}", q=q), "overhead": t("gateway adds {q}", q=q)}
-            label = word.get(name) or t("{what} {q}", what=said, q=q)
-            yield WindowRow(label, _percentile(name, q))
+            yield WindowRow(t("{what} {q}", what=what, q=q), _percentile(name, q))
 
 
 def _number(name: str, digits: int = 0) -> Callable[[LiveWindow], str | None]:
@@ -140,13 +140,13 @@ def _different(windows: tuple[LiveWindow, ...]) -> list[LiveWindow]:
     """Leave out windows that are as short as the one before: the watch is younger than both."""
     out: list[LiveWindow] = []
     for window in windows:
-        if window.window_s is START or not out or out[-1].window_s != window.window_s:
+        if window.window_s is None or not out or out[-1].window_s != window.window_s:
             out.append(window)
     return out
 
 
 def _head(window: LiveWindow) -> str:
-    if window.window_s is START:
+    if window.window_s is None:
         return tr(t("this boot"))
     if not window.window_s:
         return figures.plain(None)
@@ -176,10 +176,5 @@ def _pools(live: LiveSnapshot, width: int) -> Iterator[Content]:
         head = fit((tr(label), "$foreground-muted"), LABEL)
         yield fit(Content.assemble(head, tr(text)), width)
     for replica in live.replicas:
-        text = t(
-            "{running} running, {queue} waiting, KV {kv}",
-            running=figures.count(replica.running),
-            queue=figures.count(replica.queue),
-            kv=figures.share(replica.kv_used),
-        )
-        yield fit(Content.assemble(fit((replica.rank, "bold"), LABEL), tr(text)), width)
+        head = fit((replica.rank, "bold"), LABEL)
+        yield fit(Content.assemble(head, replica_words(replica)), width)

@@ -9,11 +9,9 @@ bytes; the answer is taken apart afterwards.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
 from dataclasses import dataclass, field
-from functools import partial
 
 from qwen_tui.services.live.answer import Answer, FetchError, all_chunks_there, read_answer
 from qwen_tui.services.live.resolve import addresses_of
@@ -240,10 +238,11 @@ async def _connect(
 ) -> tuple[asyncio.Transport, _Recorder]:
     addresses = await addresses_of(target.host, target.port)
     for address in addresses:
+        sock = StampedSocket.open(address) if timed and target.scheme == "http" else None
         try:
-            if timed and target.scheme == "http":
-                return await _connect_timed(address, target.port, limit_bytes)
-            return await _connect_plain(target, address, limit_bytes)
+            if sock is None:
+                return await _connect_plain(target, address, limit_bytes)
+            return await _connect_timed(sock, address, target.port, limit_bytes)
         except OSError:
             if address == addresses[-1]:
                 raise
@@ -264,29 +263,17 @@ async def _connect_plain(
 
 
 async def _connect_timed(
-    address: str, port: int, limit_bytes: int
+    sock: StampedSocket, address: str, port: int, limit_bytes: int
 ) -> tuple[asyncio.Transport, _Recorder]:
     loop = asyncio.get_running_loop()
-    # A number, or localhost: no name server is asked, so this needs no thread.
-    rows = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
-    for family, _, _, _, where in rows:
-        sock = StampedSocket.open(family)
-        if sock is None:
-            break
-        try:
-            await loop.sock_connect(sock, where)
-        except OSError:
-            sock.close()
-            if where == rows[-1][-1]:
-                raise
-            continue
-        except BaseException:
-            sock.close()
-            raise
-        made = await loop.create_connection(partial(_Recorder, limit_bytes, sock), sock=sock)
-        await asyncio.sleep(_ACCEPT_S)
-        return made
-    return await loop.create_connection(lambda: _Recorder(limit_bytes), address, port)
+    try:
+        await loop.sock_connect(sock, (address, port))
+    except BaseException:
+        sock.close()
+        raise
+    made = await loop.create_connection(lambda: _Recorder(limit_bytes, sock), sock=sock)
+    await asyncio.sleep(_ACCEPT_S)
+    return made
 
 
 async def get(

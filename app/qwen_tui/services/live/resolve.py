@@ -16,13 +16,13 @@ __all__ = ["addresses_of"]
 
 
 async def addresses_of(host: str, port: int) -> list[str]:
-    """Return the addresses of ``host`` in the system's order of preference.
+    """Return the numeric addresses of ``host`` in the system's order of preference.
 
     Raises:
         OSError: the name is not known.
     """
-    if host == "localhost" or _is_address(host):
-        return [host]  # needs no name server
+    if _is_address(host):
+        return [host]
     loop = asyncio.get_running_loop()
     future: asyncio.Future[list[str]] = loop.create_future()
 

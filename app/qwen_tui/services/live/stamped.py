@@ -32,11 +32,14 @@ class StampedSocket(socket.socket):
     _stamp_ns: int | None = None
 
     @classmethod
-    def open(cls, family: int) -> StampedSocket | None:
-        """Return a non-blocking TCP socket; ``None`` where the kernel does not stamp."""
+    def open(cls, address: str) -> StampedSocket | None:
+        """Return a non-blocking TCP socket for a numeric address, not connected yet.
+
+        ``None`` where the kernel does not stamp.
+        """
         if not sys.platform.startswith("linux"):
             return None
-        made = cls(family, socket.SOCK_STREAM)
+        made = cls(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         try:
             made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         except OSError:

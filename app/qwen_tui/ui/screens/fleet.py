@@ -24,7 +24,7 @@ from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable
 
     from textual.app import ComposeResult
     from textual.widget import Widget
@@ -124,6 +124,9 @@ class FleetScreen(Place):
         desk = self.kit.services.fleet
         try:
             self._urls = await desk.urls()
+            for gone in self._lives.keys() - set(self._urls):
+                self._lives.pop(gone)
+                self._series.pop(gone, None)
             self._redraw()
             others = tuple(url for url in self._urls if url != self._own)
             if others:
@@ -210,31 +213,26 @@ class FleetScreen(Place):
 
     def _added(self, url: str | None) -> None:
         if url is not None:
-            self.run_worker(self._add(url), group="change", exit_on_error=False)
-
-    async def _add(self, url: str) -> None:
-        try:
-            await self.kit.services.fleet.add(url)
-        except QwenTuiError as error:
-            self.app.post_message(Failed(error))
-        else:
-            self._begin()
+            self._change(self.kit.services.fleet.add(url))
 
     def action_remove(self) -> None:
         """Take the address under the cursor out of the settings."""
         url = self.current
         if url in self._urls and url is not None:
-            self.run_worker(self._remove(url), group="change", exit_on_error=False)
+            self._change(self.kit.services.fleet.remove(url))
 
-    async def _remove(self, url: str) -> None:
-        try:
-            await self.kit.services.fleet.remove(url)
-        except QwenTuiError as error:
-            self.app.post_message(Failed(error))
-        else:
-            self._lives.pop(url, None)
-            self._series.pop(url, None)
-            self._begin()
+    def _change(self, change: Awaitable[object]) -> None:
+        """Make a change of the settings and follow the servers that stand there then."""
+
+        async def make() -> None:
+            try:
+                await change
+            except QwenTuiError as error:
+                self.app.post_message(Failed(error))
+            else:
+                self._begin()
+
+        self.run_worker(make(), group="change", exit_on_error=False)
 
     def action_copy(self) -> None:
         """Copy the address under the cursor."""

@@ -17,12 +17,19 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qwen_tui.services.snapshots import LiveSnapshot
+    from qwen_tui.services.snapshots import LiveSnapshot, ReplicaSnapshot
     from qwen_tui.ui.curves import Curve
     from qwen_tui.ui.state import View
     from qwen_tui_profiles.text import Text
 
-__all__ = ["LivePanel", "bound_words", "live_lines", "probe_line"]
+__all__ = [
+    "LivePanel",
+    "bound_words",
+    "live_lines",
+    "probe_line",
+    "replica_words",
+    "why_no_figures",
+]
 
 LABEL = 9
 FIGURES = 19
@@ -30,8 +37,6 @@ TALL = 10
 """From this many lines on, each curve has rows of its own."""
 LEAST_ROWS = 3
 """A curve's figure and two rows below it."""
-RARE = 2
-"""Place of the five-minute window in ``LiveSnapshot.windows``: for what seldom happens."""
 
 
 class LivePanel(Panel):
@@ -66,12 +71,26 @@ def bound_words(live: LiveSnapshot) -> str:
     return "" if live.bound_by is None else tr(t("bound by {what}", what=tr(live.bound_by)))
 
 
+def replica_words(replica: ReplicaSnapshot) -> str:
+    """Say what one replica behind an address does."""
+    text = t(
+        "{running} running, {queue} waiting, KV {kv}",
+        running=figures.count(replica.running),
+        queue=figures.count(replica.queue),
+        kv=figures.share(replica.kv_used),
+    )
+    return tr(text)
+
+
 def live_lines(view: View, width: int, height: int) -> list[Content]:
     """Return the panel's lines: two columns of figures with curves, then the pools."""
     live = view.live
-    problem = _problem(live)
-    if live is None or problem is not None:
-        return [problem or Content("")]
+    if live is None:
+        text = tr(t("Waiting for the first figures from /metrics …"))
+        return [Content.styled(text, "$foreground-muted")]
+    problem = why_no_figures(live)
+    if problem is not None:
+        return [Content.styled(tr(problem), "$warning")]
     tail = [_pools(live, width), _requests(view, live, width)]
     if height < TALL:
         return [*_curve_lines(view, live, CURVES[:ALWAYS], width, 1), *tail]
@@ -84,17 +103,11 @@ def live_lines(view: View, width: int, height: int) -> list[Content]:
     return [*_curve_lines(view, live, curves[: 2 * pairs], width, rows), *tail]
 
 
-def _problem(live: LiveSnapshot | None) -> Content | None:
-    """Return why there are no figures, if there are none."""
-    if live is None:
-        text = tr(t("Waiting for the first figures from /metrics …"))
-        return Content.styled(text, "$foreground-muted")
+def why_no_figures(live: LiveSnapshot) -> Text | None:
+    """Return why a server that was asked has no figures at all; ``None`` = it has."""
     if live.source == "other" and live.error is None:
-        text = tr(t("It answers, but exports no metrics that this console knows."))
-        return Content.styled(text, "$warning")
-    if live.error is not None and live.running is None:
-        return Content.styled(tr(live.error), "$warning")
-    return None
+        return t("It answers, but exports no metrics that this console knows.")
+    return live.error if live.running is None else None
 
 
 def _curve_lines(
@@ -114,7 +127,7 @@ def _curve_lines(
 
 def _also(live: LiveSnapshot, width: int) -> list[Content]:
     """Return what is rare or in reserve, in one line; none of it while there is no news."""
-    window = live.windows[RARE] if len(live.windows) > RARE else None
+    window = live.five_minutes
     parts: list[Text] = []
     if window is not None and window.retracted:
         parts.append(t("retracted: {count}", count=figures.count(window.retracted)))
