@@ -10,7 +10,7 @@ import asyncio
 import fnmatch
 import json
 import time
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     from qwen_tui_diagnostics.check import Check
     from qwen_tui_diagnostics.context import Context, Target
@@ -84,7 +84,7 @@ class Run:
         self.absent[name] = absence
         self.times_ms[name] = ms
 
-    async def results(self, timeout_s: float | None = None) -> AsyncIterator[CheckResult]:
+    async def results(self, timeout_s: float | None = None) -> AsyncGenerator[CheckResult, None]:
         """Collect, judge and yield; the children are gone when it ends, however it ends."""
         target = self.context.target
         needed = {
@@ -101,10 +101,11 @@ class Run:
         judged: dict[str, CheckResult] = {}
         known = {check.id for check in self.checks}
         answered: set[str] = set()
-        async for name in _collect(self, collectors, timeout_s):
-            answered.add(name)
-            for result in self._ready(waiting, judged, known, answered):
-                yield result
+        async with aclosing(_collect(self, collectors, timeout_s)) as names:
+            async for name in names:
+                answered.add(name)
+                for result in self._ready(waiting, judged, known, answered):
+                    yield result
         every_source = {source for check in self.checks for source in check.sources}
         for result in self._ready(waiting, judged, known, every_source):
             yield result
@@ -145,15 +146,16 @@ async def run_checks(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     timeout_s: float | None = None,
-) -> AsyncIterator[CheckResult]:
+) -> AsyncGenerator[CheckResult, None]:
     """Run the doctor and yield each result when it is final.
 
     Raises:
         UsageError: a glob in ``only`` or ``skip`` matches no check.
     """
     run = Run(context, select(only, skip))
-    async for result in run.results(timeout_s):
-        yield result
+    async with aclosing(run.results(timeout_s)) as results:
+        async for result in results:
+            yield result
 
 
 def judge(check: Check, facts: Facts, target: Target) -> CheckResult:
@@ -232,7 +234,7 @@ def _explain(
 
 async def _collect(
     run: Run, collectors: Sequence[Collector], timeout_s: float | None
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Run the collectors and yield each name when it has answered, failed or timed out."""
     queue: asyncio.Queue[str] = asyncio.Queue()
     groups: dict[str, list[Collector]] = {}
@@ -310,7 +312,8 @@ async def _serve_child(
         while pending:
             left = {name: began + limits[name] - time.monotonic() for name in pending}
             try:
-                line = await asyncio.wait_for(child.stdout.readline(), max(0, min(left.values())))
+                async with asyncio.timeout(max(0, min(left.values()))):
+                    line = await child.stdout.readline()
             except TimeoutError:
                 for name in [n for n in pending if began + limits[n] <= time.monotonic()]:
                     give_up(name, SkipReason.TIMEOUT, t("no answer within {s:g} s", s=limits[name]))
@@ -337,4 +340,5 @@ async def _end(child: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     with suppress(TimeoutError):
-        await asyncio.wait_for(child.wait(), 1.0)
+        async with asyncio.timeout(1.0):
+            await child.wait()

@@ -61,7 +61,7 @@ async def test_watching_yields_each_server_and_uses_the_key(
     heard: dict[str, int | None] = {}
     async with serve({"/metrics": document(METRICS)}) as one, serve({}) as two:
         watching = RealFleet(paths_in(tmp_path)).watch((one.url, two.url), 1.0)
-        async with contextlib.aclosing(watching), asyncio.timeout(20):  # type: ignore[type-var]
+        async with contextlib.aclosing(watching), asyncio.timeout(20):
             async for item in watching:
                 heard[item.url] = item.snapshot.running
                 if len(heard) == 2:

@@ -66,7 +66,8 @@ class Lifecycle:
         while not self._term.is_set():
             self._look_at_child()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._term.wait(), 0.1 if self._child else None)
+                async with asyncio.timeout(0.1 if self._child else None):
+                    await self._term.wait()
         # SGLang looks for the signal only every few seconds.
         await self._pause(self._demo.drain_poll_seconds)
         while True:

@@ -26,7 +26,7 @@ from qwen_tui_profiles.errors import ConfigError, LaunchError
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from qwen_tui.services.desks import (
@@ -139,15 +139,16 @@ class RealConsole:
                         break
             # One party at a time follows a boot: the swap that began it, or else this.
             follow = self._look_on if self._swapping else self._boot
-            async for snapshot in follow(supervisor):
-                self._note(snapshot)
-                yield snapshot
+            async with contextlib.aclosing(follow(supervisor)) as snapshots:
+                async for snapshot in snapshots:
+                    self._note(snapshot)
+                    yield snapshot
 
     def _note(self, snapshot: ServerSnapshot) -> None:
         """Keep what live figures are explained with."""
         self._clamps = () if snapshot.report is None else snapshot.report.clamps
 
-    async def _look_on(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
+    async def _look_on(self, supervisor: ServerSupervisor) -> AsyncGenerator[ServerSnapshot, None]:
         """Yield the server's state while a swap of this console is at work on it."""
         from qwen_tui.services.control import differs
 
@@ -159,7 +160,7 @@ class RealConsole:
                 yield now
             await asyncio.sleep(SWAP_LOOK_S)
 
-    async def _boot(self, supervisor: ServerSupervisor) -> AsyncIterator[ServerSnapshot]:
+    async def _boot(self, supervisor: ServerSupervisor) -> AsyncGenerator[ServerSnapshot, None]:
         """Follow a boot, whoever began it; only one process ends a failed one."""
 
         async def follow(say: Callable[[ServerSnapshot], None]) -> None:
@@ -197,8 +198,11 @@ class RealConsole:
         self._swapping = True
         try:
             options = module.SwapOptions(drain_s=drain_s)
-            async with supervisor.swapping(target, options) as self._swap:
-                async for step in self._swap.steps():
+            async with (
+                supervisor.swapping(target, options) as self._swap,
+                contextlib.aclosing(self._swap.steps()) as steps,
+            ):
+                async for step in steps:
                     done = step.outcome is not None
                     yield Progress(step.text, failed=step.failed, done=done)
         finally:
@@ -255,8 +259,9 @@ class RealConsole:
     ) -> AsyncIterator[CheckResult]:
         """Run the doctor for a profile."""
         await load_module("qwen_tui_diagnostics.runner")
-        async for result in self._doctor.checks(profile, only):
-            yield result
+        async with contextlib.aclosing(self._doctor.checks(profile, only)) as results:
+            async for result in results:
+                yield result
 
     async def doctor_report(self) -> str:
         """Write the last run down."""
@@ -307,7 +312,9 @@ class RealConsole:
             ) from error
 
 
-async def _yielded(act: Callable[[Callable[[_T], None]], Awaitable[None]]) -> AsyncIterator[_T]:
+async def _yielded(
+    act: Callable[[Callable[[_T], None]], Awaitable[None]],
+) -> AsyncGenerator[_T, None]:
     """Turn a callback into a stream; the work ends with the stream."""
     queue: asyncio.Queue[_T | None] = asyncio.Queue()
 

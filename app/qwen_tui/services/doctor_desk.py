@@ -6,12 +6,13 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from qwen_tui.services.doctor_fixes import Repaired
     from qwen_tui.services.paths import Paths
@@ -32,7 +33,7 @@ class RealDoctor:
 
     async def checks(
         self, profile: EngineProfile | None, only: tuple[str, ...]
-    ) -> AsyncIterator[CheckResult]:
+    ) -> AsyncGenerator[CheckResult, None]:
         """Judge; every result is final when it comes.
 
         Raises:
@@ -47,9 +48,10 @@ class RealDoctor:
         run = Run(context, select(only))
         started, began = time.time(), time.perf_counter()
         results: list[CheckResult] = []
-        async for result in run.results():
-            results.append(result)
-            yield result
+        async with aclosing(run.results()) as judged:
+            async for result in judged:
+                results.append(result)
+                yield result
         if not only:
             self._report = _report(run, results, started, time.perf_counter() - began)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.modules import load_module
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from qwen_tui.services.live.fleet import FleetItem
     from qwen_tui.services.paths import Paths
@@ -34,14 +35,18 @@ class RealFleet:
         """Take an address out of the settings."""
         await asyncio.to_thread(self._write, lambda urls: tuple(u for u in urls if u != url))
 
-    async def watch(self, urls: tuple[str, ...], interval_s: float) -> AsyncIterator[FleetItem]:
+    async def watch(
+        self, urls: tuple[str, ...], interval_s: float
+    ) -> AsyncGenerator[FleetItem, None]:
         """Poll them all; the key for servers that are not ours comes from its variable."""
         fleets = await load_module("qwen_tui.services.live.fleet")
         attach = await load_module("qwen_tui.services.attach")
         idle_s = max(interval_s, fleets.Pace().idle_s)
         pace = fleets.Pace(busy_s=interval_s, idle_s=idle_s)
-        async for item in fleets.Fleet(urls, attach.attached_key(), pace=pace).stream():
-            yield item
+        fleet = fleets.Fleet(urls, attach.attached_key(), pace=pace)
+        async with aclosing(fleet.stream()) as items:
+            async for item in items:
+                yield item
 
     def _read(self) -> tuple[str, ...]:
         from qwen_tui.services.settings import load_settings

@@ -129,7 +129,8 @@ async def _vision(url: str, key: str | None) -> bool | None:
     from qwen_tui.services.probe.served import has_vision
 
     try:
-        return await asyncio.wait_for(has_vision(Target.parse(url), api_key=key), ASK_S)
+        async with asyncio.timeout(ASK_S):
+            return await has_vision(Target.parse(url), api_key=key)
     except (QwenTuiError, TimeoutError):
         return None
 
@@ -138,12 +139,10 @@ async def _usable(url: str, key: str | None) -> int | None:
     from qwen_tui.services.live.http1 import Target
     from qwen_tui.services.probe.served import find_served, usable_context
 
-    async def ask() -> int | None:
-        target = Target.parse(url)
-        served = await find_served(target, api_key=key)
-        return await usable_context(target, served, api_key=key)
-
     try:
-        return await asyncio.wait_for(ask(), ASK_S)
+        async with asyncio.timeout(ASK_S):
+            target = Target.parse(url)
+            served = await find_served(target, api_key=key)
+            return await usable_context(target, served, api_key=key)
     except (QwenTuiError, TimeoutError):
         return None

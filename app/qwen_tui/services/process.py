@@ -245,7 +245,8 @@ class ExitWatch:
     async def wait(self, timeout_s: float) -> bool:
         """Wait at most ``timeout_s`` seconds; True when the process has ended."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), max(timeout_s, 0.0))
+            async with asyncio.timeout(max(timeout_s, 0.0)):
+                await self._ended.wait()
         return self._ended.is_set()
 
     async def pause(self, seconds: float) -> None:

@@ -225,8 +225,11 @@ class ServerSupervisor:
         Raises:
             LaunchError: another process of ours is at work on the server.
         """
-        async with self.swapping(target, options) as swap:
-            async for step in swap.steps():
+        async with (
+            self.swapping(target, options) as swap,
+            contextlib.aclosing(swap.steps()) as steps,
+        ):
+            async for step in steps:
                 yield step
 
     @contextlib.asynccontextmanager

@@ -60,7 +60,8 @@ class TabSession(AppService):
         """Ask the console to leave; end it if it does not."""
         process = self._process
         try:
-            await asyncio.wait_for(super().stop(), QUIT_S)
+            async with asyncio.timeout(QUIT_S):
+                await super().stop()
         except TimeoutError:
             self._task = None
         if process is None:
@@ -68,7 +69,8 @@ class TabSession(AppService):
         if self._stdin is not None:
             self._stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), QUIT_S)
+            async with asyncio.timeout(QUIT_S):
+                await process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
