@@ -146,21 +146,23 @@ async def test_an_answer_cut_in_its_head_and_one_that_does_not_begin_are_told_ap
 
 async def test_a_scrape_of_very_many_series_leaves_the_loop_turning() -> None:
     text = "".join(f'sglang:num_running_reqs{{tp_rank="0",x="{i}"}} 1\n' for i in range(60_000))
-    slowest = 0.0
+    longest_s, beats = 0.0, 0
 
     async def heartbeat() -> None:
-        nonlocal slowest
+        # The loop's own work: on a busy machine the wall clock tells of others as well.
+        nonlocal longest_s, beats
         while True:
-            began = time.monotonic()
+            began = time.thread_time()
             await asyncio.sleep(0.005)
-            slowest = max(slowest, time.monotonic() - began)
+            longest_s, beats = max(longest_s, time.thread_time() - began), beats + 1
 
     async with serve({"/metrics": document(text)}) as server:
         beat = asyncio.ensure_future(heartbeat())
         snapshot = await MetricPoller(server.url, pace=Pace(timeout_s=10)).poll()
         beat.cancel()
     assert snapshot.running == 60_000
-    assert slowest < 0.4
+    assert longest_s < 0.2
+    assert beats > 5, "the loop turned while the scrape was read"
 
 
 async def test_a_name_server_that_does_not_answer_is_left_behind(
