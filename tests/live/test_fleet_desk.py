@@ -70,6 +70,49 @@ async def test_watching_yields_each_server_and_uses_the_key(
     assert heard == {one.url: 3, two.url: None}
 
 
+async def test_each_server_is_sent_only_the_key_that_is_meant_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_HOME", str(tmp_path))
+    monkeypatch.setenv("QWEN_TUI_API_KEY", "for-all")
+    monkeypatch.setenv("BOX_KEY", "for-one")
+    async with contextlib.AsyncExitStack() as stack:
+        servers = [
+            await stack.enter_async_context(serve({"/metrics": document(METRICS)}))
+            for _ in range(4)
+        ]
+        own, none, unset, other = servers
+        paths = Paths.default()
+        paths.make(paths.config)
+        paths.settings.write_text(
+            f"[fleet]\nurls = {json.dumps([server.url for server in servers])}\n"
+            f'[fleet.key-env]\n"{own.url}/" = "BOX_KEY"\n"{none.url}" = ""\n'
+            f'"{unset.url}" = "NOT_SET"\n"no address" = "BOX_KEY"\n"{other.url}" = 3\n'
+        )
+        expected = {
+            own.url: "Bearer for-one",
+            none.url: None,
+            unset.url: None,
+            other.url: "Bearer for-all",
+        }
+        desk = RealFleet(paths)
+        heard: set[str] = set()
+        async with contextlib.aclosing(desk.watch(await desk.urls(), 1.0)) as watching:
+            async with asyncio.timeout(20):
+                async for item in watching:
+                    heard.add(item.url)
+                    if len(heard) == 4:
+                        break
+        argv = ["watch", "--fleet", "--json", "--count", "4", "--no-gpu"]
+        assert await asyncio.to_thread(main, argv) == 0
+        for server in servers:
+            sent = {request.headers.get("authorization") for request in server.seen}
+            assert sent == {expected[server.url]}
+            key = expected[server.url]
+            assert await desk.key(server.url) == (key and key.removeprefix("Bearer "))
+    assert "for-" not in capsys.readouterr().out
+
+
 async def test_the_command_watches_the_same_fleet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

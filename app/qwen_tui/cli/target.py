@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.keys import API_KEY_VARIABLE, attached_key
 from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.text import t, tr
 
@@ -16,16 +17,12 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.findings import Clamp
 
 __all__ = [
-    "KEY_VARIABLE",
     "ServerTarget",
     "add_target_arguments",
     "read_key",
     "resolve_target",
     "resolve_targets",
 ]
-
-KEY_VARIABLE = "QWEN_TUI_API_KEY"
-"""Where the key is looked for when ``--api-key-env`` is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def add_target_arguments(parser: argparse.ArgumentParser, *, several: bool = Fal
             t(
                 "environment variable that holds the API key (default: {name}); "
                 "a key on the command line would show in ps",
-                name=KEY_VARIABLE,
+                name=API_KEY_VARIABLE,
             )
         ),
     )
@@ -104,13 +101,13 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
 
 
 def read_key(name: str | None) -> str | None:
-    """Return the API key from the variable ``name`` (default :data:`KEY_VARIABLE`).
+    """Return the API key from the variable ``name`` (default: :data:`API_KEY_VARIABLE`).
 
     Raises:
         UsageError: a variable was named and is not set.
     """
     if name is None:
-        return os.environ.get(KEY_VARIABLE) or None
+        return attached_key()
     value = os.environ.get(name)
     if not value:
         raise UsageError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.keys import attached_key
 from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.live.http1 import Target
 from qwen_tui.services.process import boot_id, seconds_since_boot
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.readiness import Http
     from qwen_tui.services.runs import RunStore
 
-__all__ = ["API_KEY_VARIABLE", "attach", "attached_key", "forget"]
-
-API_KEY_VARIABLE = "QWEN_TUI_API_KEY"
-"""Key for a server that we did not start. It is read from here each time and never stored."""
+__all__ = ["attach", "forget"]
 
 _ANSWER_S = 5.0
 _TOKEN_S = 60.0
@@ -33,11 +30,6 @@ _TOKEN_S = 60.0
 class _Found:
     engine: str
     ready_after_s: float | None
-
-
-def attached_key() -> str | None:
-    """Return the API key for attached servers, if one is set."""
-    return os.environ.get(API_KEY_VARIABLE) or None
 
 
 async def attach(url: str, store: RunStore, http: Http, *, clock: Callable[[], float]) -> RunRecord:

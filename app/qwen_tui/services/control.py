@@ -305,7 +305,7 @@ class ServerControl:
         if record is None:
             return None
         if record.kind == "attach":
-            from qwen_tui.services.attach import attached_key
+            from qwen_tui.services.keys import attached_key
 
             return attached_key()
         if record.profile not in self._keys:

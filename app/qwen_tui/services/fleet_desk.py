@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.keys import fleet_key
 from qwen_tui.services.modules import load_module
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.live.fleet import FleetItem
     from qwen_tui.services.paths import Paths
+    from qwen_tui.services.settings import Settings
 
 __all__ = ["RealFleet", "fleet_url"]
 
@@ -38,20 +40,27 @@ class RealFleet:
     async def watch(
         self, urls: tuple[str, ...], interval_s: float
     ) -> AsyncGenerator[FleetItem, None]:
-        """Poll them all; the key for servers that are not ours comes from its variable."""
+        """Poll them all, each with the key that is meant for it."""
         fleets = await load_module("qwen_tui.services.live.fleet")
-        attach = await load_module("qwen_tui.services.attach")
         idle_s = max(interval_s, fleets.Pace().idle_s)
         pace = fleets.Pace(busy_s=interval_s, idle_s=idle_s)
-        fleet = fleets.Fleet(urls, attach.attached_key(), pace=pace)
+        variables = (await asyncio.to_thread(self._settings)).fleet_keys
+        fleet = fleets.Fleet(urls, key=lambda url: fleet_key(url, variables), pace=pace)
         async with aclosing(fleet.stream()) as items:
             async for item in items:
                 yield item
 
-    def _read(self) -> tuple[str, ...]:
+    async def key(self, url: str) -> str | None:
+        """Return the API key that one of the addresses may be sent."""
+        return fleet_key(url, (await asyncio.to_thread(self._settings)).fleet_keys)
+
+    def _settings(self) -> Settings:
         from qwen_tui.services.settings import load_settings
 
-        return load_settings(self._paths).fleet
+        return load_settings(self._paths)
+
+    def _read(self) -> tuple[str, ...]:
+        return self._settings().fleet
 
     def _add(self, url: str) -> str:
         known = fleet_url(url)

@@ -77,7 +77,7 @@ class RealProbes:
 
     async def curl(self, url: str, kind: str) -> str:
         """Ask which model serves, and write the command."""
-        from qwen_tui.services.attach import API_KEY_VARIABLE
+        from qwen_tui.services.keys import API_KEY_VARIABLE
         from qwen_tui.services.live.http1 import Target
         from qwen_tui.services.probe.probing import curl_command
         from qwen_tui.services.probe.served import find_served

@@ -17,6 +17,8 @@
     key-env = "LITELLM_KEY"     # variable that holds its key
     [fleet]                     # servers that the console watches side by side
     urls = ["http://10.0.0.2:30000"]
+    [fleet.key-env]             # variable that holds a server's key; "" = it is sent none
+    "http://10.0.0.2:30000" = "BOX2_KEY"
 
 Unknown keys are left alone: a newer version of the product may have written them. Writing keeps the
 user's comments and order.
@@ -80,6 +82,8 @@ class Settings:
     """Name of the variable that holds its key; the key itself is never written down."""
     fleet: tuple[str, ...] = ()
     """Addresses of servers to watch side by side."""
+    fleet_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Address → name of the variable that holds its key; empty = it is sent none."""
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Keys of the console that the user moved: command id → keys, separated by commas."""
     problem: ConfigError | None = None
@@ -120,7 +124,11 @@ def load_settings(paths: Paths) -> Settings:
                 t("Correct or remove this line."),
             )
     return Settings(
-        **values, fleet=_fleet(document.data), keys=_keys(document.data), problem=problem_found
+        **values,
+        fleet=_fleet(document.data),
+        fleet_keys=_texts(document.data, "fleet", "key-env"),
+        keys=_keys(document.data),
+        problem=problem_found,
     )
 
 
@@ -134,12 +142,18 @@ def _fleet(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _keys(data: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the moved keys; whatever is no text is left out."""
-    table = data.get("console")
-    keys = table.get("keys") if isinstance(table, dict) else None
-    if not isinstance(keys, dict):
+    """Return the moved keys; an empty text moves nothing."""
+    keys = _texts(data, "console", "keys")
+    return MappingProxyType({name: key for name, key in keys.items() if key})
+
+
+def _texts(data: Mapping[str, Any], table: str, name: str) -> Mapping[str, str]:
+    """Return a table below a table; whatever is no text is left out."""
+    outer = data.get(table)
+    inner = outer.get(name) if isinstance(outer, dict) else None
+    if not isinstance(inner, dict):
         return MappingProxyType({})
-    return MappingProxyType({k: v for k, v in keys.items() if isinstance(v, str) and v})
+    return MappingProxyType({k: v for k, v in inner.items() if isinstance(v, str)})
 
 
 def change_settings(paths: Paths, **changes: str | tuple[str, ...] | None) -> Settings:

@@ -126,13 +126,13 @@ async def _compare(
 
 
 async def _curl(args: argparse.Namespace, target: ServerTarget) -> str:
-    from qwen_tui.cli.target import KEY_VARIABLE
+    from qwen_tui.services.keys import API_KEY_VARIABLE
     from qwen_tui.services.live.target import Target
     from qwen_tui.services.probe.probing import curl_command
     from qwen_tui.services.probe.served import find_served
 
     served = await find_served(Target.parse(target.url), api_key=target.api_key)
-    variable = (args.api_key_env or KEY_VARIABLE) if target.api_key is not None else None
+    variable = (args.api_key_env or API_KEY_VARIABLE) if target.api_key is not None else None
     return curl_command(
         target.url,
         args.kind,

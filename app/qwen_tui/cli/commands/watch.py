@@ -15,6 +15,7 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from qwen_tui.cli.target import ServerTarget
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot
     from qwen_tui_profiles.findings import Clamp
 
@@ -51,12 +52,9 @@ def run(args: argparse.Namespace) -> int:
     """Watch until interrupted; 1 when no snapshot ever had figures."""
     from qwen_tui.cli.target import resolve_targets
 
-    if args.fleet:
-        args.url = _fleet_urls(args.url)
-    targets = resolve_targets(args)
+    targets = _fleet(args) if args.fleet else resolve_targets(args)
     watch = _Watch(
-        [t.url for t in targets],
-        targets[0].api_key,
+        {target.url: target.api_key for target in targets},
         targets[0].pid,
         targets[0].clamps,
         as_json=args.json,
@@ -65,25 +63,30 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(watch.go(args.count, with_gpu=not args.no_gpu))
 
 
-def _fleet_urls(given: list[str] | None) -> list[str]:
-    """Return the fleet's addresses, behind those that were given."""
+def _fleet(args: argparse.Namespace) -> list[ServerTarget]:
+    """Return the fleet's servers, each with its own key, behind those that were given."""
+    from qwen_tui.cli.target import ServerTarget, resolve_targets
+    from qwen_tui.services.keys import fleet_key
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.settings import load_settings
     from qwen_tui_profiles.errors import UsageError
 
-    urls = [*(given or ()), *load_settings(Paths.default()).fleet]
-    if not urls:
+    settings = load_settings(Paths.default())
+    if not args.url and not settings.fleet:
         raise UsageError(
             t("No server stands under [fleet] in config.toml."),
             t('Write urls = ["http://HOST:PORT"] there, or add it in the console\'s Fleet.'),
         )
-    return urls
+    given = resolve_targets(args) if args.url else []
+    fleet = [ServerTarget(url, fleet_key(url, settings.fleet_keys)) for url in settings.fleet]
+    known = {target.url for target in given}
+    return [*given, *(target for target in fleet if target.url not in known)]
 
 
 @dataclass(slots=True)
 class _Watch:
-    urls: list[str]
-    api_key: str | None
+    servers: dict[str, str | None]
+    """Address → API key."""
     pid: int | None
     clamps: tuple[Clamp, ...]
     as_json: bool
@@ -98,7 +101,9 @@ class _Watch:
         from qwen_tui.services.live.fleet import Fleet
 
         fleet = Fleet(
-            self.urls, self.api_key, context=lambda: LiveContext(self.gpus or (), self.clamps)
+            tuple(self.servers),
+            key=self.servers.get,
+            context=lambda: LiveContext(self.gpus or (), self.clamps),
         )
         sampling = asyncio.create_task(self._sample_gpus()) if with_gpu else None
         seen = False
@@ -140,7 +145,7 @@ class _Watch:
 
             print(json.dumps(live_json(snapshot, url, self.gpus), ensure_ascii=False), flush=True)
         else:
-            name = f"{url}  " if len(self.urls) > 1 else ""
+            name = f"{url}  " if len(self.servers) > 1 else ""
             print(name + _line(snapshot), flush=True)
             notes = tuple(tr(note) for note in snapshot.notes)
             if notes != self.noted.get(url, ()):

@@ -31,18 +31,18 @@ class Fleet:
     def __init__(
         self,
         urls: Sequence[str],
-        api_key: str | None = None,
         *,
+        key: Callable[[str], str | None] = lambda _: None,
         pace: Pace | None = None,
         context: Callable[[], LiveContext] = LiveContext,
     ) -> None:
-        """Prepare to watch ``urls`` (each once).
+        """Prepare to watch ``urls`` (each once); ``key`` returns the API key of an address.
 
         Raises:
             UsageError: one of them is not an address.
         """
         self.pollers = {
-            url: MetricPoller(url, api_key, pace=pace, context=context)
+            url: MetricPoller(url, key(url), pace=pace, context=context)
             for url in dict.fromkeys(urls)
         }
         self.latest: dict[str, LiveSnapshot] = {}

@@ -74,7 +74,8 @@ class FleetScreen(Place):
     ABOUT = t(
         "The servers whose addresses stand under [fleet] in the settings, and the one that this "
         "console runs or watches. Requests are running + waiting. Enter opens the figures of one. "
-        "They are asked only while this place is open; the API key comes from QWEN_TUI_API_KEY."
+        "They are asked only while this place is open. API keys come from QWEN_TUI_API_KEY, or "
+        "from the variable that [fleet.key-env] names for an address."
     )
     BINDINGS = bindings(FLEET)
     COMMANDS_HERE = FLEET
