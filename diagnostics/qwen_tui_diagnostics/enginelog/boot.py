@@ -99,6 +99,8 @@ class Boot:
     facts: dict[str, Fact] = field(default_factory=dict)
     phase: str | None = None
     spans: dict[str, Span] = field(default_factory=dict)
+    clock: tuple[float, bool] | None = None
+    """The newest clock of the engine's lines, and whether it has a year."""
     loads: dict[str, list[Load]] = field(default_factory=dict)
     pools: list[Pool] = field(default_factory=list)
     pool_end: LogLine | None = None

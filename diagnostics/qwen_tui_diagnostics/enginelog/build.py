@@ -37,6 +37,10 @@ _STATED = (
 """Facts of design §4; each is in the document, null when the log does not state it."""
 
 
+_STATES = ("ready", "serving")
+"""Phases of :data:`PHASES` that last as long as nobody asks or stops: no part of a boot's time."""
+
+
 def build_report(boot: Boot, *, client: bool) -> LogReport:
     """Freeze what is known of ``boot``.
 
@@ -182,7 +186,7 @@ def _timeline(boot: Boot) -> tuple[PhaseSpan, ...]:
     out: list[PhaseSpan] = []
     for index, (phase, span) in enumerate(spans):
         seconds, clock = span.seconds, span.clock
-        if seconds is None and clock is not None:
+        if seconds is None and clock is not None and phase not in _STATES:
             # (Without a year, New Year runs backwards.)
             later = (s.clock for s in _followers(spans[index:]) if s.clock is not None)
             end = next(later, None)

@@ -35,6 +35,27 @@ CONFIG_CAUSES: tuple[Cause, ...] = (
         phase="args",
     ),
     cause(
+        "missing_weights",
+        "Repo id must be ",
+        r"HFValidationError: Repo id must .*'(?P<name>[~./][^']*)'",
+        t("There is no model folder {name} on this machine.", name=""),
+        t("Correct the path; inside a container, mount the folder."),
+        firm=False,
+        phase="args",
+    ),
+    cause(
+        "missing_weights",
+        "huggingface_hub.errors.",
+        r"(?:LocalEntryNotFoundError|OfflineModeIsEnabled): ",
+        t("The model is not in the local Hub cache, and it could not be asked for online."),
+        t(
+            "Download it first (`qwen-tui download`), or serve a local folder; HF_HUB_OFFLINE=1 "
+            "forbids asking."
+        ),
+        firm=False,
+        phase="args",
+    ),
+    cause(
         "bad_argument",
         "error: ",
         rf"^(?:sglang\b[\w. -]*|launch_server\.py): error: {_USAGE}",

@@ -10,7 +10,7 @@ from qwen_tui_diagnostics.enginelog.causes_config import CONFIG_CAUSES
 from qwen_tui_diagnostics.enginelog.causes_gpu import GPU_CAUSES
 from qwen_tui_diagnostics.enginelog.causes_memory import MEMORY_CAUSES
 from qwen_tui_diagnostics.enginelog.causes_process import PROCESS_CAUSES
-from qwen_tui_diagnostics.enginelog.echoes import ECHOES, Echo
+from qwen_tui_diagnostics.enginelog.echoes import CORE_GONE, ECHOES, Echo
 from qwen_tui_diagnostics.enginelog.grammar import number
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ _STOP = (
     "Shutting down FastAPI HTTP server",
     "Received signal to stop",
 )
+_CORE_GONE = "engine core exited unexpectedly"
+"""vLLM 0.23 and later say so as a warning, whatever ended the core."""
 _UVICORN_STOP = re.compile(r"(?:INFO:\s+)?Shutting down$")
 
 
@@ -136,7 +138,7 @@ class DeathTracker:
     def closed(self) -> bool:
         """Whether the main process has ended or is ending."""
         return self.stop is not None or any(
-            e.echo.name in {"sigquit", "core_init", "core_issue"} for e in self.echoes
+            e.echo.name in {"sigquit", "core_init", "core_issue", CORE_GONE} for e in self.echoes
         )
 
     def progress(self) -> None:
@@ -156,7 +158,8 @@ class DeathTracker:
         in_trace = self._follow(line)
         if not in_trace and not any(text in message for text in _GATE):
             return self._see_stop(line)
-        if line.level in {"INFO", "DEBUG", "WARNING"} and line.engine == "vllm":
+        harmless = line.level in {"INFO", "DEBUG", "WARNING"} and _CORE_GONE not in message
+        if harmless and line.engine == "vllm":
             return self._see_stop(line) or in_trace
         echo = self._see_echo(line, phase)
         if echo:
@@ -165,9 +168,11 @@ class DeathTracker:
             if self._trace is not None and self.dead:
                 self._trace.hard = True
         hit = self._see_cause(line, phase)
-        if not hit and in_trace and _EXCEPTION.match(message) is not None:
+        # vLLM's front end raises an exception that only says that the core is gone.
+        only_echo = echo is not None and echo.engine == "vllm"
+        if not (hit or only_echo) and in_trace and _EXCEPTION.match(message) is not None:
             self._see_unknown(line, phase)
-        return echo or hit or in_trace or self._see_stop(line)
+        return echo is not None or hit or in_trace or self._see_stop(line)
 
     def _follow(self, line: LogLine) -> bool:
         """Keep track of tracebacks; return whether the line belongs to one."""
@@ -204,7 +209,7 @@ class DeathTracker:
                 del trace.frames[1]
         return True
 
-    def _see_echo(self, line: LogLine, phase: str | None) -> bool:
+    def _see_echo(self, line: LogLine, phase: str | None) -> Echo | None:
         message = line.message
         for echo in ECHOES:
             if echo.needle in message:
@@ -218,8 +223,8 @@ class DeathTracker:
                     self.stop = line
                 elif len(self.echoes) < _MAX_KEPT:
                     self.echoes.append(EchoSeen(echo, line, code, phase))
-                return True
-        return False
+                return echo
+        return None
 
     def _see_cause(self, line: LogLine, phase: str | None) -> bool:
         message = line.message[:_MAX_SEARCHED]

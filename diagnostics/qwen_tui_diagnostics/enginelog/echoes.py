@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["ECHOES", "Echo"]
+__all__ = ["CORE_GONE", "ECHOES", "Echo"]
+
+CORE_GONE = "core_gone"
+"""vLLM's front end found its engine core gone; an exception of the core stands above, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +88,6 @@ ECHOES: tuple[Echo, ...] = (
         r"(?P<code>-?\d+))?",
         "vllm",
     ),
+    _echo(CORE_GONE, "engine core exited unexpectedly", r"engine core exited unexpectedly", "vllm"),
     _echo("dead_error", "EngineDeadError", r"EngineDeadError", "vllm"),
 )

@@ -142,6 +142,15 @@ def _draft_begins(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
     boot.enter("load_draft", line)
 
 
+def _load_over(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
+    """End the loading where its engine states no time: what follows is compilation."""
+    span = boot.spans.get(boot.phase or "")
+    if boot.phase not in {"load_weights", "load_draft"} or span is None or span.clock is None:
+        return
+    if span.seconds is None and line.clock is not None:
+        span.seconds = max(0.0, line.clock - span.clock)
+
+
 def _load_end(boot: Boot, fields: Mapping[str, Value], line: LogLine) -> None:
     if boot.engine == "vllm":
         return
@@ -281,6 +290,10 @@ def _uvicorn_ready(boot: Boot, _: Mapping[str, Value], line: LogLine) -> None:
     boot.uvicorn_ready = boot.uvicorn_ready or line
     if boot.engine == "vllm":
         boot.enter("ready", line)
+        span = boot.spans["ready"]
+        if span.clock is None and boot.clock is not None:
+            # uvicorn's line carries no clock: it came right after the engine's last one.
+            span.clock, span.has_year = boot.clock
 
 
 _HANDLERS: Mapping[str, Callable[[Boot, Mapping[str, Value], LogLine], None]] = {
@@ -294,6 +307,7 @@ _HANDLERS: Mapping[str, Callable[[Boot, Mapping[str, Value], LogLine], None]] = 
     "load_begin": _load_begin,
     "draft_format": _draft_begins,
     "load_end": _load_end,
+    "load_over": _load_over,
     "mamba_pool": _mamba,
     "kv_pool": _kv_pool,
     "kv_resized": _kv_resized,

@@ -217,6 +217,8 @@ class LogReader:
         died = boot.death.see(line, boot.phase)
         if line.engine is not None:
             boot.heads[line.engine] = boot.heads.get(line.engine, 0) + 1
+            if line.clock is not None:
+                boot.clock = line.clock, line.has_year
         elif not read:
             if not self._client:
                 self._client = any(mark in line.text for mark in _CLIENT)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui_diagnostics.enginelog.clamps import evidence_of, safe_text
 from qwen_tui_diagnostics.enginelog.death import EchoSeen, Hit
+from qwen_tui_diagnostics.enginelog.echoes import CORE_GONE
 from qwen_tui_diagnostics.enginelog.report import PHASES, Fatal
 from qwen_tui_profiles.text import Text, t
 
@@ -119,6 +120,14 @@ def _from_echo(boot: Boot, root: EchoSeen) -> Fatal:
             t("Usually the host ran out of memory (`dmesg -T | grep -i oom`)."),
             evidence,
         )
+    if root.echo.name == CORE_GONE:
+        return Fatal(
+            _generic_kind(boot, root.phase),
+            t("The engine core ended without an exception of its own."),
+            t("It was killed from outside (often the host ran out of memory: "
+              "`dmesg -T | grep -i oom`) or crashed in native code."),
+            evidence,
+        )  # fmt: skip
     return Fatal(
         _generic_kind(boot, root.phase),
         t("A process of the engine died; the log does not hold the cause."),

@@ -8,6 +8,8 @@ __all__ = ["VLLM_BOOT"]
 
 E = "vllm"
 _V = r"v?(?P<version>\d+\.\d+[\w.+-]*\w)"
+_PART = r"(?:\[[^\]]{1,60}\] )?"
+"""From 0.32.0 lines about compilation name the part of the model: ``[backbone] ``."""
 
 VLLM_BOOT = compile_rows(
     (
@@ -187,10 +189,17 @@ VLLM_BOOT = compile_rows(
             "compile",
             E,
             "torch.compile t",
-            r"torch\.compile (?:takes|took) (?P<seconds>[\d.]+) s in total",
+            rf"{_PART}torch\.compile (?:takes|took) (?P<seconds>[\d.]+) s in total",
             "compilation time",
             facts={"seconds": "compile_seconds"},
             phase="load_weights",
+        ),
+        row(
+            "load_over",
+            E,
+            "Warming up model for the compilation",
+            None,
+            "weights are loaded and compilation begins (CPU, which states no load time)",
         ),
         row(
             "graph_estimate",
@@ -208,6 +217,15 @@ VLLM_BOOT = compile_rows(
             r"Available KV cache memory: (?P<gib>-?[\d.]*\d)(?= ?GiB)",
             "memory of the KV pool, per rank",
             since="0.9.2",
+            phase="kv_pool",
+            facts={"gib": "available_kv_gib"},
+        ),
+        row(
+            "kv_memory",
+            E,
+            " GiB for KV cache on node ",
+            r"(?:Explicitly|Auto) set \((?P<gib>[\d.]*\d)/[\d.]+\) GiB for KV cache on node",
+            "memory of the KV pool in host memory (CPU), per worker",
             phase="kv_pool",
             facts={"gib": "available_kv_gib"},
         ),

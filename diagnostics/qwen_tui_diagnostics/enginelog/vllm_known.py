@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from qwen_tui_diagnostics.enginelog.grammar import compile_rows, row
 
 __all__ = ["VLLM_KNOWN"]
@@ -36,6 +38,8 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("With `vllm serve`", "usage of the command"),
     ("world_size=", "distributed"),
     ("vLLM is using nccl", "distributed"),
+    ("DP group leader", "distributed"),
+    ("OpenMP thread binding info", "cores of each worker (CPU)"),
     ("rank ", "distributed"),
     ("Overriding ", "a default"),
     ("Loading ", "loading"),
@@ -43,13 +47,8 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("Time spent downloading weights", "download"),
     ("Filesystem type for checkpoints", "loading"),
     ("Auto-prefetch is disabled", "loading"),
+    ("Initializing model took", "loading"),
     ("Encoder cache will be initialized", "encoder"),
-    ("Cache the graph", "compilation"),
-    ("Compiling a graph", "compilation"),
-    ("Directly load the compiled graph", "compilation"),
-    ("Dynamo bytecode transform time", "compilation"),
-    ("saved AOT compiled function", "compilation"),
-    ("Initial profiling/warmup run took", "profiling"),
     ("Profiling CUDA graph memory", "profiling"),
     ("CUDA graph memory profiling", "profiling"),
     ("In v0.", "a note on profiling"),
@@ -101,6 +100,13 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("Model config ", "configuration"),
     ("Prefix caching ", "prefix cache"),
     ("Cannot use ", "a fallback"),
+    ("Final IR op priority", "kernels"),
+    ("Reset SSM cache type", "state data type on a CPU"),
+    ("Inductor compilation was disabled", "compilation"),
+    ("min_p and logit_bias parameters won't work", "sampling under speculation"),
+    ("libtcmalloc is not found", "a faster allocator is absent (CPU)"),
+    ("libiomp is not found", "a faster OpenMP is absent (CPU)"),
+    ("Scale-out endpoints are disabled", "server"),
     ("Current vLLM config is not set", "configuration"),
     ("Reducing ", "configuration"),
     ("Increasing ", "configuration"),
@@ -109,9 +115,36 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("Applying persisted startup plan", "the pool's size comes from an earlier start"),
     ("Qwen3.5 model specifies", "another state data type was asked for"),
     ("WorkerProc was terminated", "shutdown"),
+    ("Parent process exited", "shutdown"),
+    ("AsyncLLM output_handler failed", "the engine core is gone"),
     ("Shutting down", "shutdown"),
     ("[shutdown]", "shutdown"),
     ("`", "a deprecated name"),
 )  # fmt: skip
 
-VLLM_KNOWN = compile_rows(row("known", "vllm", text, None, meaning) for text, meaning in _KNOWN)
+# The same, behind the name of a part of the model (from 0.32.0): ``[backbone] saved AOT …``.
+_OF_A_PART: tuple[tuple[str, str], ...] = (
+    ("saved AOT compiled function", "compilation"),
+    ("Initial profiling/warmup run took", "profiling"),
+    ("Cache the graph", "compilation"),
+    ("Compiling a graph", "compilation"),
+    ("Directly load the compiled graph", "compilation"),
+    ("Dynamo bytecode transform time", "compilation"),
+)
+
+_CORES = ("VLLM_CPU_OMP_THREADS_BIND", "local_world_size=", "local_rank=", "reserved_cpus=")
+"""Indented lines under "OpenMP thread binding info" of a CPU worker."""
+
+VLLM_KNOWN = compile_rows(
+    (
+        *(row("known", "vllm", text, None, meaning) for text, meaning in _KNOWN),
+        *(
+            row("known", "vllm", text, rf"\s*{text}", "cores of each worker (CPU)")
+            for text in _CORES
+        ),
+        *(
+            row("known", "vllm", text, rf"(?:\[[^\]]{{1,60}}\] )?{re.escape(text)}", meaning)
+            for text, meaning in _OF_A_PART
+        ),
+    )
+)
