@@ -196,7 +196,7 @@ def test_the_older_router_and_a_proxy_are_recognised() -> None:
     router.set("sgl_router_running_requests", 1, worker="http://a:1")
     assert Watcher().scrape(router).source == "sgl_router"
     proxy = Exporter()
-    proxy.set("litellm_in_flight_requests", 4)
+    proxy.set("litellm_in_flight_requests", 5)  # the scrape is one of them
     proxy.observe("litellm_request_queue_time_seconds", 0.1, [0.5, 1.0, 2.5, 5.0], n=0)
     watcher = Watcher()
     watcher.scrape(proxy)
@@ -217,6 +217,44 @@ def test_workers_behind_a_router_are_replicas_of_one_server() -> None:
     shown = Watcher().scrape(exporter)
     assert shown.running == 5
     assert [r.rank for r in shown.replicas] == ["http://a:1", "http://b:1"]
+
+
+def test_a_router_that_writes_underscores_for_colons_is_read_all_the_same() -> None:
+    """As sglang-router 0.3.2 passes its workers' metrics on."""
+    exporter = sglang(tp_rank="0")
+    for address, running in (("http://a:1", 2), ("http://b:1", 3)):
+        exporter.set("sglang_num_running_reqs", running, worker_addr=address)
+        exporter.set("sglang_max_total_num_tokens", 1000, worker_addr=address)
+    shown = Watcher().scrape(exporter)
+    assert (shown.source, shown.running, shown.kv_tokens) == ("sglang", 5, 2000)
+
+
+def test_a_worker_that_was_left_out_of_a_scrape_adds_only_what_it_did_meanwhile() -> None:
+    bounds = [0.1, 1.0]
+
+    def scrape(**decoded: int) -> Exporter:
+        out = sglang(tp_rank="0")
+        for worker, tokens in decoded.items():
+            out.set("sglang:num_running_reqs", 1, worker_addr=worker)
+            out.set("sglang:startup_time_seconds", ord(worker), worker_addr=worker, phase="all")
+            out.set("sglang:generation_tokens_total", tokens, worker_addr=worker)
+            out.observe("sglang:queue_time_seconds", 0.05, bounds, n=tokens, worker_addr=worker)
+        return out
+
+    watcher = Watcher()
+    for exporter in (
+        scrape(a=1_000_000, b=500),
+        scrape(b=510),  # a was too slow to answer
+        scrape(a=1_000_030, b=520),
+        scrape(a=1_000_030, b=520, c=7_000),  # c has only just joined
+        scrape(a=1_000_030, b=520, c=7_005),
+    ):
+        shown = watcher.scrape(exporter)
+    window = shown.windows[0]
+    assert window.output_tokens == 30 + 20 + 5
+    assert window.queue_time is not None
+    assert window.queue_time.n == 30 + 20 + 5
+    assert shown.boots == 1
 
 
 def test_a_stale_gauge_is_not_shown_as_a_running_request() -> None:

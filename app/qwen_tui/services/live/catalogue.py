@@ -24,6 +24,8 @@ class Gauge:
     where: tuple[tuple[str, str], ...] = ()
     """Labels that a series must have."""
     note: str = ""
+    less: float = 0.0
+    """What is in it that is ours, such as the scrape itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Counter:
     names: tuple[str, ...]
     where: tuple[tuple[str, str], ...] = ()
     note: str = ""
+    among: tuple[str, tuple[str, ...]] | None = None
+    """A label and how its values end that count; a series without the label counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,24 +212,29 @@ VLLM: Final = Engine(
     boot_marks=("process_start_time_seconds",),
 )
 
-# What stands in front of engines. Names from their own documentation (SMG 1.x metrics reference,
-# LiteLLM proxy metrics) and, for the older router, from its source.
+_ROUTES = ("/completions", "/responses", "/messages", "/embeddings")
+
+# What stands in front of engines. Read off sglang-router 0.3.2, SMG 1.13.0 and LiteLLM 1.108.7 as
+# they ran before engines; of the older router, its source.
 SMG: Final = Engine(
     "smg",
     "smg",
     gauges=(
-        Gauge("running", ("smg_worker_requests_active",), note="by worker"),
+        Gauge("running", ("smg_worker_requests_active",), note="by worker; not by round_robin"),
         Gauge("queue", ("smg_pd_prefill_admission_queued",), note="only with split prefill"),
         Gauge("healthy", ("smg_worker_health",), note="1 or 0 by worker"),
     ),
     counters=(
-        Counter("requests", ("smg_http_requests_total",)),
+        # Not smg_http_requests_total: it counts every look at /health and /workers as well.
+        Counter("requests", ("smg_router_requests_total",), note="from the first request on"),
         Counter("decoded", ("smg_router_tokens_total",), (("token_type", "output"),)),
         Counter("prompt_tokens", ("smg_router_tokens_total",), (("token_type", "input"),)),
     ),
+    # No end-to-end time: the clock of smg_http_request_duration_seconds and of
+    # smg_router_request_duration_seconds stops at the head of a streamed answer (seen: 2 ms of
+    # requests that took 500).
     histograms=(
         Histogram("ttft", ("smg_router_ttft_seconds",), note="gRPC workers only"),
-        Histogram("e2e", ("smg_http_request_duration_seconds",)),
         Histogram("queue_time", ("smg_pd_prefill_admission_wait_seconds",)),
     ),
     boot_marks=(),
@@ -246,14 +255,32 @@ SGL_ROUTER: Final = Engine(
 LITELLM: Final = Engine(
     "litellm",
     "litellm",
-    gauges=(Gauge("running", ("litellm_in_flight_requests",)),),
-    counters=(Counter("requests", ("litellm_proxy_total_requests_metric_total",)),),
+    gauges=(
+        Gauge(
+            "running",
+            ("litellm_in_flight_requests",),
+            note="every HTTP request, the scrape included",
+            less=1.0,
+        ),
+    ),
+    counters=(
+        # Refused looks at /metrics and /v1/models are counted too, under their route.
+        Counter(
+            "requests",
+            ("litellm_proxy_total_requests_metric_total",),
+            note="failed ones included",
+            among=("route", _ROUTES),
+        ),
+        Counter("prompt_tokens", ("litellm_input_tokens_metric_total",), note="at request end"),
+        Counter("output_tokens", ("litellm_output_tokens_metric_total",), note="at request end"),
+    ),
     histograms=(
         # The queue is where a busy proxy loses time; its own overhead metric only wraps the call
-        # to the engine (seed 000 measured 0.6 ms shown against 2.1 s lost).
+        # to the engine (seed 000 measured 0.6 ms shown against 2.1 s lost), and only of requests
+        # that do not stream.
         Histogram("queue_time", ("litellm_request_queue_time_seconds",)),
         Histogram("overhead", ("litellm_overhead_latency_metric",)),
-        Histogram("ttft", ("litellm_llm_api_time_to_first_token_metric",)),
+        Histogram("ttft", ("litellm_llm_api_time_to_first_token_metric",), note="streaming ones"),
         Histogram("e2e", ("litellm_request_total_latency_metric",)),
     ),
     boot_marks=("process_start_time_seconds",),

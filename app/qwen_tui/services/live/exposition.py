@@ -117,17 +117,29 @@ class ExpositionParser:
         if read is None:
             out.broken_lines += 1
             return
-        series, value = read
+        written, value = read
+        series = written._replace(name=self._own_name(written.name))
         out.prefixes.add(_prefix(series.name))
         kept = self._wanted is None or self._wanted(series.name)
         head, end, _ = line.rpartition("} ")
         # Remember the head only when the fast path would cut the line at the same place.
         if not end:
             head = line.partition(" ")[0]
-        if _read_line(f"{head}{end or ' '}{_MARK}") == (series, float(_MARK)):
+        if _read_line(f"{head}{end or ' '}{_MARK}") == (written, float(_MARK)):
             self._heads[head] = series if kept else _prefix(series.name)
         if kept:
             out.samples.setdefault(series.name, []).append(Sample(series.labels, value))
+
+    def _own_name(self, name: str) -> str:
+        """Return the engine's own name of a metric that a router passes on.
+
+        sglang-router 0.3.2 writes an underscore for the colon (``sglang_num_running_reqs``); its
+        successor SMG 1.13 leaves it.
+        """
+        if self._wanted is None or self._wanted(name):
+            return name
+        colon = name.replace("_", ":", 1)
+        return colon if self._wanted(colon) else name
 
 
 def _prefix(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qwen_tui.services.live.catalogue import FRONTS
 from qwen_tui.services.snapshots import LiveWindow
 
 if TYPE_CHECKING:
@@ -27,13 +28,15 @@ _LEAST_BUSY_S = 0.02
 """A shorter busy time says nothing about speed."""
 
 
-def hit_rate(window: Window) -> float | None:
-    """Return cached ÷ prompt tokens, 0 to 1; ``None`` without prompts.
+def hit_rate(window: Window, engine: str) -> float | None:
+    """Return cached ÷ prompt tokens, 0 to 1; ``None`` without prompts, or from what does not tell.
 
     SGLang counts both when a request ends; while none has ended, its live prefill counters tell
     the same of the prompts admitted so far. The engine's own gauge is the last batch: never used.
     """
     rate = None
+    if engine in FRONTS:  # they count prompt tokens, and cached ones of some answers at most
+        return None
     if window.get("prefix_queries") is not None:  # vLLM
         rate = window.ratio("prefix_hits", "prefix_queries")
     elif window.get("prompt_tokens"):
@@ -68,8 +71,10 @@ def stream_tok_s(window: Window, engine: str) -> float | None:
         return None
     if engine == "sglang":
         return itl.counts[-1] / itl.sum_s
-    tokens, ended = window.get("decoded"), window.get("requests") or 0.0
-    return (tokens - ended) / itl.sum_s if tokens is not None and tokens > ended else None
+    # The first output of a request is no interval; the others hold the rest of its tokens.
+    tokens, ttft = window.get("decoded"), window.distributions.get("ttft")
+    begun = 0.0 if ttft is None else ttft.counts[-1]
+    return (tokens - begun) / itl.sum_s if tokens is not None and tokens > begun else None
 
 
 def prefill_tok_s(window: Window) -> float | None:
@@ -123,12 +128,21 @@ def _accept_at(window: Window) -> tuple[float, ...]:
     return tuple(out)
 
 
+def _aborted(window: Window, engine: str) -> int | None:
+    """Return aborted requests; vLLM's counter misses those whose client went away, so 0 says nothing.
+
+    Seen with 0.32.0 and in its source: the front end forgets such a request before it counts.
+    """
+    count = _whole(window.get("aborted"))
+    return None if engine == "vllm" and not count else count
+
+
 def live_window(
     window: Window, engine: str, *, draft_tokens: int | None, ttft_key: str = "ttft"
 ) -> LiveWindow:
     """Return every figure of one window."""
     energy, energy_tokens = window.get("energy_j"), window.get("energy_tokens")
-    output = window.get("output_tokens" if engine == "sglang" else "decoded")
+    output = window.get("output_tokens" if engine in {"sglang", "litellm"} else "decoded")
     return LiveWindow(
         window_s=window.seconds,
         decode_tok_s=decode_tok_s(window),
@@ -137,13 +151,13 @@ def live_window(
         prompt_tokens=_whole(window.get("prompt_tokens")),
         output_tokens=_whole(output),
         cached_tokens=_whole(window.get("cached_tokens" if engine == "sglang" else "prefix_hits")),
-        cache_hit_rate=hit_rate(window),
+        cache_hit_rate=hit_rate(window, engine),
         accept_length=accept_length(window, engine),
         accept_rate=accept_rate(window, engine, draft_tokens),
         accept_at=_accept_at(window),
         verify_steps=_whole(window.get("verify_steps")),
         requests=_whole(window.get("requests")),
-        aborted=_whole(window.get("aborted")),
+        aborted=_aborted(window, engine),
         retracted=_whole(window.get("retracted")),
         ttft=window.latency(ttft_key),
         itl=window.latency("itl"),

@@ -22,7 +22,7 @@ from qwen_tui_profiles.foreign import clean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from qwen_tui.services.live.catalogue import Engine, Gauge, Histogram
+    from qwen_tui.services.live.catalogue import Counter, Engine, Gauge, Histogram
     from qwen_tui.services.live.exposition import Exposition, Labels, Sample
 
 __all__ = ["Buckets", "Reading", "normalise", "recognise", "wanted_names"]
@@ -103,7 +103,7 @@ def normalise(exposition: Exposition) -> Reading:
     }
     counters: dict[str, dict[Labels, float]] = {}
     for row in engine.counters:
-        series = _counter(_pick(samples, row.names), row.where)
+        series = _counter(_pick(samples, row.names), row)
         if series:
             counters[row.key] = series
     for sample in samples.get(_PER_POSITION, ()):
@@ -157,13 +157,17 @@ def _gauge(samples: Mapping[str, list[Sample]], row: Gauge) -> float | None:
     if not values or len(values) < len(found):
         # A replica that is unknown makes the sum unknown: a part of it would be a wrong number.
         return None
-    return max(values) if row.over == "max" else sum(values)
+    value = max(values) if row.over == "max" else sum(values)
+    return max(0.0, value - row.less)
 
 
-def _counter(found: list[Sample], where: Labels) -> dict[Labels, float]:
+def _counter(found: list[Sample], row: Counter) -> dict[Labels, float]:
+    if row.among is not None:
+        name, ends = row.among
+        found = [s for s in found if dict(s.labels).get(name, ends[0]).endswith(ends)]
     return {
         sample.labels: sample.value
-        for sample in _first_ranks(found, where)
+        for sample in _first_ranks(found, row.where)
         if _is_amount(sample.value)
     }
 
@@ -213,7 +217,12 @@ def _bound(text: str) -> float | None:
 def _boot(samples: Mapping[str, list[Sample]], engine: Engine) -> tuple[float, ...]:
     marks: list[float] = []
     for name in engine.boot_marks:
-        marks += sorted(s.value for s in samples.get(name, ()) if math.isfinite(s.value))
+        # Of workers behind a router, which come and go, the marks would tell another story.
+        marks += sorted(
+            s.value
+            for s in samples.get(name, ())
+            if math.isfinite(s.value) and all(label != "worker_addr" for label, _ in s.labels)
+        )
     return tuple(marks)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import bisect
 import math
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from qwen_tui.services.live.quantiles import bucket_of, quantile
 from qwen_tui.services.snapshots import LatencySummary
@@ -19,9 +19,13 @@ from qwen_tui.services.snapshots import LatencySummary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from qwen_tui.services.live.exposition import Labels
     from qwen_tui.services.live.normalise import Buckets, Reading
 
 __all__ = ["WINDOWS_S", "History", "Window"]
+
+_V = TypeVar("_V")
+_Series: TypeAlias = "Mapping[str, Mapping[Labels, _V]]"
 
 WINDOWS_S = (10.0, 60.0, 300.0)
 """Lengths of the windows in seconds; beside them there is "since the engine's start"."""
@@ -36,6 +40,11 @@ than it reads its weights, again and again."""
 
 _LONGEST_BUSY_S = 2.5
 """A longer interval between two scrapes says too little about how much of it was busy."""
+_MOST_SERIES = 5_000
+"""Of one metric; beyond it none is remembered that is not there any more."""
+_VAGUE = 0.25
+"""An interval of which a larger share than this is doubt about when its ends were taken says too
+little about speed: a busy server may take seconds to answer."""
 _ITL_COVERS = 0.8
 """Share of the tokens that must be in the inter-token histogram to trust its sum as busy time."""
 
@@ -63,6 +72,8 @@ class _Mark:
     at: float
     totals: Mapping[str, float]
     distributions: Mapping[str, _Distribution]
+    slack_s: float = 0.0
+    """The figures may be so much older or newer than ``at``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,8 +145,8 @@ class History:
     """Time of the newest mark that was thinned out already."""
     _boots_at: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
-    def feed(self, reading: Reading, at: float) -> bool:
-        """Take one scrape made at ``at`` (monotonic seconds); True when the engine restarted."""
+    def feed(self, reading: Reading, at: float, slack_s: float = 0.0) -> bool:
+        """Take one scrape made at ``at`` ± ``slack_s`` (monotonic); True after a restart."""
         last = self._last
         restarted = last is not None and _restarted(last, reading)
         if restarted:
@@ -147,10 +158,11 @@ class History:
             self._watched = {}
             self._tokens_before = False
             last = None
-        self._last = reading
+        self._last = reading if last is None else _carried(last, reading)
         grown = _growth(last, reading)
         if last is not None:
-            self._note_busy(reading, grown, at - self._marks[-1].at)
+            doubt = slack_s + self._marks[-1].slack_s
+            self._note_busy(reading, grown, at - self._marks[-1].at, doubt)
         previous = self._marks[-1] if self._marks else None
         totals = dict(previous.totals) if previous else {}
         for key, amount in {**grown.counters, **self._watched}.items():
@@ -158,7 +170,7 @@ class History:
         distributions = dict(previous.distributions) if previous else {}
         for key, added in grown.distributions.items():
             distributions[key] = _plus(distributions.get(key), added)
-        self._marks.append(_Mark(at, totals, distributions))
+        self._marks.append(_Mark(at, totals, distributions, slack_s))
         self._forget(at)
         return restarted
 
@@ -210,7 +222,7 @@ class History:
         end = self._marks[-1]
         return Window(None, end.totals, end.distributions)
 
-    def _note_busy(self, reading: Reading, grown: _Growth, seconds: float) -> None:
+    def _note_busy(self, reading: Reading, grown: _Growth, seconds: float, doubt_s: float) -> None:
         """Account decode and prefill time of the interval that just ended.
 
         Tokens of an interval whose busy time is not known well are kept apart (``edge``), for a
@@ -233,11 +245,12 @@ class History:
             if exact is not None and self._tokens_before:
                 self.add("busy_s", exact)
             return
+        sharp = seconds <= _LONGEST_BUSY_S and doubt_s <= _VAGUE * seconds
         inside = self._tokens_before and reading.gauges.get("running", 0.0) > 0
         self._tokens_before = True
-        if exact is not None and seconds <= _LONGEST_BUSY_S:
+        if exact is not None and sharp:
             kind, busy = "busy", exact
-        elif inside and seconds <= _LONGEST_BUSY_S:
+        elif inside and sharp:
             kind, busy = "busy", seconds
         else:
             kind, busy = "edge", seconds if exact is None else exact
@@ -255,6 +268,43 @@ class _Growth:
     distributions: dict[str, _Distribution] = field(default_factory=dict)
 
 
+def _carried(last: Reading, now: Reading) -> Reading:
+    """Return ``now`` with the series of ``last`` that it lacks.
+
+    A router leaves out a worker that was too slow to answer. When its series come back, they grew
+    by the difference, not by all that they ever counted.
+    """
+    if (
+        _has_all(now.counters, last.counters)
+        and _has_all(now.histograms, last.histograms)
+        and last.replicas.keys() <= now.replicas.keys()
+    ):
+        return now
+    return replace(
+        now,
+        counters=_with_missing(last.counters, now.counters),
+        histograms=_with_missing(last.histograms, now.histograms),
+        replicas={**last.replicas, **now.replicas},
+    )
+
+
+def _has_all(now: _Series[_V], last: _Series[_V]) -> bool:
+    return all(series.keys() <= now.get(key, {}).keys() for key, series in last.items())
+
+
+def _with_missing(last: _Series[_V], now: _Series[_V]) -> _Series[_V]:
+    merged = {key: {**series, **now.get(key, {})} for key, series in last.items()}
+    return {**now, **{k: series for k, series in merged.items() if len(series) <= _MOST_SERIES}}
+
+
+def _joined(labels: Labels, last: Reading) -> bool:
+    """Tell whether a series is one of a worker that the router has only just taken in."""
+    worker = next((value for name, value in labels if name == "worker_addr"), None)
+    return worker is not None and not any(
+        rank == worker or rank.startswith(f"{worker} ") for rank in last.replicas
+    )
+
+
 def _growth(last: Reading | None, now: Reading) -> _Growth:
     """Return what was added since ``last`` (since zero when there is none)."""
     out = _Growth()
@@ -262,14 +312,19 @@ def _growth(last: Reading | None, now: Reading) -> _Growth:
         before = last.counters.get(key, {}) if last is not None else {}
         total = 0.0
         for labels, value in series.items():
-            old = before.get(labels, 0.0)
+            old = before.get(labels)
+            if old is None:
+                old = value if last is not None and _joined(labels, last) else 0.0
             total += value - old if value >= old else value
         out.counters[key] = total
     for key, buckets in now.histograms.items():
         before_h = last.histograms.get(key, {}) if last is not None else {}
         added: _Distribution | None = None
         for labels, value_h in buckets.items():
-            one = _bucket_growth(before_h.get(labels), value_h)
+            old_h = before_h.get(labels)
+            if old_h is None and last is not None and _joined(labels, last):
+                old_h = value_h
+            one = _bucket_growth(old_h, value_h)
             added = one if added is None else _plus(added, one)
         if added is not None:
             out.distributions[key] = added
