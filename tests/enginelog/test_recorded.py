@@ -56,6 +56,18 @@ READINGS = (
         clamps=[("--max-running-requests", 4, 2)],
         findings=("log.late_freed", "log.slot_margin", "log.accept_pinned"),
     ),
+    # Two GPUs, a replica each; GPU 0 holds the pictures' buffer too, so its pool is the smaller.
+    Reading(
+        "h200/boot-dp2.log", ready=True, phase="serving",
+        facts={
+            "dp_size": 2, "dp_replicas": 2, "kv_tokens": 148032, "kv_tokens_all": 148032 + 170304,
+            "max_running_requests_asked": 4, "max_running_requests_effective": 2,
+            "max_running_requests_all": 4, "mamba_slots": 9, "context_len": 131072,
+            "context_usable": 131066, "available_gpu_mem_gb": 79.8, "mem_usage_gb": 50.19,
+        },
+        clamps=[("--max-running-requests", 4, 2)],
+        findings=("log.late_freed",),
+    ),
     Reading(
         "h200/b27-nextn-auto.log", ready=False, phase="graph_capture",
         facts={

@@ -146,9 +146,32 @@ def test_silent_cap_of_the_state_cache_names_it() -> None:
     assert clamp.evidence.line == 3
 
 
-def test_requests_shared_by_dp_workers_are_no_clamp() -> None:
-    args = "server_args=ServerArgs(model_path='/m', max_running_requests=8, dp_size=2)"
-    assert read_text(at(args) + at(SUMMARY.format(running=4))).clamps == ()
+def test_only_data_parallel_attention_shares_the_requests_out() -> None:
+    """``requested_per_worker = max_num_reqs // attn_dp_size``; plain replicas get them all."""
+    args = "server_args=ServerArgs(model_path='/m', max_running_requests=8, dp_size=2{more})"
+    attention = at(args.format(more=", enable_dp_attention=True"))
+    assert read_text(attention + at(SUMMARY.format(running=4))).clamps == ()
+    plain = at(args.format(more=", enable_dp_attention=False"))
+    assert clamps(read_text(plain + at(SUMMARY.format(running=4)))) == [
+        ("--max-running-requests", 8, 4)
+    ]
+
+
+def test_the_smallest_replica_says_how_long_a_request_may_be() -> None:
+    """Its pool refuses what another would take; who is asked is not the client's choice."""
+    text = at("server_args=ServerArgs(model_path='/m', context_length=9000, dp_size=3)")
+    for replica, tokens in ((1, 9000), (0, 8000), (2, 7000)):
+        text += (
+            f"[2026-08-01 10:00:09 DP{replica} TP0] max_total_num_tokens={tokens}, "
+            "chunked_prefill_size=2048, max_prefill_tokens=16384, "
+            f"max_running_requests={4 + replica}, context_len=9000, available_gpu_mem=1.00 GB\n"
+        )
+    facts = read_text(text).facts
+    assert facts["kv_tokens"] == 7000
+    assert facts["kv_tokens_all"] == 24_000
+    assert facts["context_usable"] == 6994
+    assert (facts["max_running_requests_effective"], facts["max_running_requests_all"]) == (4, 15)
+    assert facts["dp_replicas"] == 3
 
 
 def test_more_tokens_than_the_memory_holds() -> None:

@@ -31,8 +31,12 @@ def context_usable(report: LogReport | None) -> int | None:
 
 
 def max_running_requests(report: LogReport | None) -> int | None:
-    """Return how many requests really run at once; ``None`` = the log does not say."""
-    return None if report is None else _integer(report.facts.get("max_running_requests_effective"))
+    """Return how many requests really run at once, all replicas together; ``None`` = unknown."""
+    if report is None:
+        return None
+    together = _integer(report.facts.get("max_running_requests_all"))
+    each = _integer(report.facts.get("max_running_requests_effective"))
+    return each if together is None else together
 
 
 def _integer(value: object) -> int | None:

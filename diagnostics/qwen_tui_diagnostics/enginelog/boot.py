@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 from qwen_tui_diagnostics.enginelog.arguments import parse_argv
 from qwen_tui_diagnostics.enginelog.death import DeathTracker
@@ -12,18 +13,27 @@ from qwen_tui_diagnostics.enginelog.report import PHASES
 from qwen_tui_diagnostics.enginelog.runtime import RuntimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from qwen_tui_diagnostics.enginelog.changes import ChangeSeen
     from qwen_tui_diagnostics.enginelog.death import EchoSeen, Hit
     from qwen_tui_diagnostics.enginelog.lines import LogLine
     from qwen_tui_profiles.findings import Value
 
-__all__ = ["Boot", "Load", "Pool", "Span"]
+__all__ = ["REPLICATED", "Boot", "Load", "Pool", "Span"]
+
+REPLICATED: Mapping[str, str] = MappingProxyType(
+    {
+        "kv_tokens": "kv_tokens_all",
+        "max_running_requests_effective": "max_running_requests_all",
+    }
+)
+"""Facts that each data-parallel replica has for itself → what they are called all together."""
 
 _ORDER = {phase: index for index, phase in enumerate(PHASES)}
 _DRAFTED = re.compile(r"""num_spec(?:ulative)?_tokens['"]?\s*[=:]\s*(\d{1,6})""")
 _MAX_CHANGES = 64
+_MAX_REPLICAS = 1024
 _MAX_UNREAD = 200
 
 
@@ -97,6 +107,8 @@ class Boot:
     open_args: str | None = None
     """The argument dump so far, while a terminal's wrapping left it unfinished."""
     facts: dict[str, Fact] = field(default_factory=dict)
+    replicas: dict[str, dict[str, Fact]] = field(default_factory=dict)
+    """Number of a data-parallel replica → its own :data:`REPLICATED` facts."""
     phase: str | None = None
     spans: dict[str, Span] = field(default_factory=dict)
     clock: tuple[float, bool] | None = None
@@ -146,15 +158,29 @@ class Boot:
         last: bool = False,
         engine: str | None = None,
     ) -> None:
-        """Record a fact; rank 0 outranks the others, then the first (or last) word stands."""
-        known = self.facts.get(name)
+        """Record a fact; rank 0 outranks the others, then the first (or last) word stands.
+
+        Data-parallel replicas size their pools each for itself: of :data:`REPLICATED` the smallest
+        one stands, since a request may be sent to any of them.
+        """
+        replica = line.replica if name in REPLICATED and isinstance(value, int) else None
+        if replica not in self.replicas and len(self.replicas) >= _MAX_REPLICAS:
+            replica = None
+        facts = self.facts if replica is None else self.replicas.setdefault(replica, {})
+        known = facts.get(name)
         first_rank = line.first_rank
         if (
             known is None
             or (first_rank and not known.first_rank)
             or (last and first_rank == known.first_rank)
         ):
-            self.facts[name] = Fact(value, line, first_rank, engine)
+            facts[name] = Fact(value, line, first_rank, engine)
+        if replica is not None:
+            self.facts[name] = min(self.of_replicas(name), key=lambda fact: cast("int", fact.value))
+
+    def of_replicas(self, name: str) -> list[Fact]:
+        """Return a fact of :data:`REPLICATED` as each data-parallel replica states it."""
+        return [facts[name] for facts in self.replicas.values() if name in facts]
 
     def enter(self, phase: str, line: LogLine, seconds: float | None = None) -> None:
         """Move on to ``phase`` (never backwards, but for a draft that loads after the graphs)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from qwen_tui_diagnostics.enginelog.boot import REPLICATED
 from qwen_tui_diagnostics.enginelog.budget import budget_of
 from qwen_tui_diagnostics.enginelog.clamps import (
     asked_requests,
@@ -63,6 +64,7 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
             facts.update({k: v for k, v in root.fields.items() if facts.get(k) is None})
         facts["phase_at_failure"] = phase_at(boot, root)
     facts["context_usable"] = usable_context(boot)
+    _replicas(boot, facts)
     changes = changes_of(boot)
     total = boot.engine_lines
     return LogReport(
@@ -85,6 +87,15 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
         first_line=boot.first_line,
         unread=tuple((n, safe_text(text, boot.secrets)) for n, text in boot.unread),
     )
+
+
+def _replicas(boot: Boot, facts: dict[str, Value]) -> None:
+    """Add what data-parallel replicas have together; each alone is told by the other facts."""
+    for name, whole in REPLICATED.items():
+        each = [fact.value for fact in boot.of_replicas(name)]
+        if len(each) > 1:
+            facts["dp_replicas"] = len(each)
+            facts[whole] = sum(value for value in each if isinstance(value, int))
 
 
 def _subject(boot: Boot, *, client: bool, dead: bool) -> str | None:

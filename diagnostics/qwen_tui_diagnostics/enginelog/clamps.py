@@ -169,8 +169,9 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
                 clamp=False,
             )  # fmt: skip
         return
-    dp = boot.args.get("dp_size")
-    share = asked // dp if isinstance(asked, int) and isinstance(dp, int) and dp > 1 else asked
+    share = asked
+    if isinstance(asked, int):
+        share = asked // attention_replicas(boot)
     if not isinstance(got, int) or not isinstance(share, int) or got >= share:
         return
     if announced is not None:
@@ -182,6 +183,17 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
     if remedy is MAMBA_REMEDY:
         remedy = slots_remedy(boot, share, remedy)
     out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
+
+
+def attention_replicas(boot: Boot) -> int:
+    """Return among how many the limits are shared out: replicas of data-parallel attention only.
+
+    Replicas of plain data parallelism get all of them, each (``attn_dp_size`` of the source;
+    seen with ``--dp-size 2`` on two H200, 0.5.17).
+    """
+    replicas = boot.args.get("dp_size")
+    shared = boot.args.get("enable_dp_attention") is True
+    return replicas if shared and isinstance(replicas, int) and replicas > 1 else 1
 
 
 def _silent_cause(boot: Boot, got: int) -> tuple[Text, Text, Text | None]:

@@ -47,6 +47,7 @@ _VLLM_HEAD = re.compile(
     rf")?(?:(?P<src>\[?[\w./-]+\.py):\d+\] ?)"
 )
 _PROC = re.compile(r"\((?:(?P<proc>[\w.=: -]+?) )?pid=\d+(?:, ip=[\d.]+)?\) ?")
+_REPLICA = re.compile(r"(?<![A-Z])DP(?P<number>\d+)")
 _VLLM_RANK = re.compile(r"rank=\d+|_(?:TP|PP|DP|EP|PCP|DCP)\d+")
 _YEAR = re.compile(r"\b(20\d\d)-\d\d-\d\d[T ]")
 _PROGRESS = re.compile(r"it/s[\]\s]|s/it[\]\s]|%\||% Completed \|")
@@ -107,6 +108,12 @@ class LogLine:
         """Whether this is rank 0 of each kind, or a line without rank."""
         digits = re.findall(r"\d+", self.rank)
         return all(d == "0" for d in digits)
+
+    @property
+    def replica(self) -> str | None:
+        """Number of the data-parallel replica that says it; ``None`` for a line without one."""
+        found = _REPLICA.search(self.rank)
+        return None if found is None else found["number"]
 
 
 class RawLines:

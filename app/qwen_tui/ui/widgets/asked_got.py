@@ -183,7 +183,16 @@ def _facts(view: View) -> list[Content]:
             Content.assemble(tr(t("usable context {tokens} tokens", tokens=figures.count(longest))))
         )
     requests = facts.get("max_running_requests_effective")
-    if isinstance(requests, int | float):
+    replicas, together = facts.get("dp_replicas"), facts.get("max_running_requests_all")
+    if isinstance(requests, int | float) and isinstance(together, int | float):
+        said = t(
+            "requests at once: {count} in each of {replicas} replicas, {together} in all",
+            count=figures.count(requests),
+            replicas=str(replicas),
+            together=figures.count(together),
+        )
+        parts.append(Content(tr(said)))
+    elif isinstance(requests, int | float):
         parts.append(
             Content.assemble(tr(t("requests at once: {count}", count=figures.count(requests))))
         )
