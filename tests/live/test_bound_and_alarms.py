@@ -340,6 +340,7 @@ def test_every_rule_is_covered_by_a_test_above() -> None:
         "state_slots",
         "kv_pool",
         "request_limit",
+        "queue",
         "thermal",
         "prefill",
         "scheduler_cpu",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qwen_tui.services.live.measures import decode_tok_s
 from qwen_tui.services.live.normalise import Buckets, Reading
 from qwen_tui.services.live.quantiles import bucket_of, quantile
 from qwen_tui.services.live.windows import History
@@ -76,6 +77,18 @@ def test_a_window_is_what_happened_in_it() -> None:
     assert five.seconds is not None
     assert 300 <= five.seconds < 305
     assert five.totals["decoded"] == five.seconds - 10 + 50
+
+
+def test_a_late_answer_says_nothing_about_the_speed() -> None:
+    """Seen on a busy vLLM: an answer after three seconds, the next at once, 200 tokens apart."""
+    history = History()
+    for second in range(5):
+        history.feed(reading(decoded={S1: 100.0 * second}), float(second))
+    history.feed(reading(decoded={S1: 500.0}), 7.0, slack_s=1.5)
+    history.feed(reading(decoded={S1: 700.0}), 7.02, slack_s=0.005)
+    window = history.window(10)
+    assert window is not None
+    assert decode_tok_s(window) == pytest.approx(100)
 
 
 def test_a_short_past_gives_a_short_window_and_says_so() -> None:

@@ -35,6 +35,8 @@ class ServerTarget:
     """Main PID when the server is ours."""
     clamps: tuple[Clamp, ...] = ()
     """What the engine changed of what was asked, when the server is ours."""
+    max_running_requests: int | None = None
+    """As the log of its boot says, when the server is ours."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -96,8 +98,16 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
             t("No server of ours is known, and no address was given."),
             t("Give --url http://HOST:PORT, or start one with `qwen-tui up`."),
         )
-    clamps = () if snapshot.report is None else snapshot.report.clamps
-    return [ServerTarget(snapshot.url, key or supervisor.api_key(), snapshot.pid, clamps)]
+    report = snapshot.report
+    return [
+        ServerTarget(
+            snapshot.url,
+            key or supervisor.api_key(),
+            snapshot.pid,
+            () if report is None else report.clamps,
+            None if report is None else report.max_running_requests,
+        )
+    ]
 
 
 def read_key(name: str | None) -> str | None:

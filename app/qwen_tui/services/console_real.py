@@ -90,6 +90,7 @@ class RealConsole:
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
         self._clamps: tuple[Clamp, ...] = ()
+        self._max_running_requests: int | None = None
 
     async def profiles(self) -> ProfileList:
         """Read presets and user profiles."""
@@ -146,7 +147,9 @@ class RealConsole:
 
     def _note(self, snapshot: ServerSnapshot) -> None:
         """Keep what live figures are explained with."""
-        self._clamps = () if snapshot.report is None else snapshot.report.clamps
+        report = snapshot.report
+        self._clamps = () if report is None else report.clamps
+        self._max_running_requests = None if report is None else report.max_running_requests
 
     async def _look_on(self, supervisor: ServerSupervisor) -> AsyncGenerator[ServerSnapshot, None]:
         """Yield the server's state while a swap of this console is at work on it."""
@@ -227,7 +230,9 @@ class RealConsole:
             url,
             supervisor.api_key(),
             pace=pace,
-            context=lambda: module.LiveContext(self._gpus, self._clamps),
+            context=lambda: module.LiveContext(
+                self._gpus, self._clamps, self._max_running_requests
+            ),
         )
         async for snapshot in poller.stream():
             yield snapshot

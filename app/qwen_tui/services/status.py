@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qwen_tui.services.gpu import GpuSampler
 from qwen_tui.services.instants import instant
 from qwen_tui.services.limits import context_usable, max_running_requests
-from qwen_tui.services.live import MetricPoller
+from qwen_tui.services.live import LiveContext, MetricPoller
 from qwen_tui.services.state import ServerState
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ async def read_status(supervisor: ServerSupervisor, *, sample_s: float = 0.0) ->
     server = await supervisor.settle()
     live = None
     if server.state in {ServerState.RUNNING, ServerState.UNREACHABLE} and server.url is not None:
-        poller = MetricPoller(server.url, supervisor.api_key())
+        limit = None if server.report is None else server.report.max_running_requests
+        context = LiveContext(max_running_requests=limit)
+        poller = MetricPoller(server.url, supervisor.api_key(), context=lambda: context)
         live = await poller.poll()
         if sample_s > 0 and live.stale_s is None:
             await asyncio.sleep(sample_s)

@@ -118,6 +118,12 @@ class LogReport:
     unread: tuple[tuple[int, str], ...] = ()
     """The first unrecognised engine lines: number, text (redacted)."""
 
+    @property
+    def max_running_requests(self) -> int | None:
+        """How many requests may run at once, as the log says: effective, of one replica."""
+        found = self.facts.get("max_running_requests_effective")
+        return found if isinstance(found, int) else None
+
     def as_json(self) -> dict[str, object]:
         """Return the ``qwen-tui.log/1`` document, in English."""
         return {

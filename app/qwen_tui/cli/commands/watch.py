@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         {target.url: target.api_key for target in targets},
         targets[0].pid,
         targets[0].clamps,
+        targets[0].max_running_requests,
         as_json=args.json,
         textfile=args.textfile,
     )
@@ -89,6 +90,7 @@ class _Watch:
     """Address → API key."""
     pid: int | None
     clamps: tuple[Clamp, ...]
+    max_running_requests: int | None
     as_json: bool
     textfile: Path | None
     gpus: tuple[GpuSnapshot, ...] | None = None
@@ -103,7 +105,7 @@ class _Watch:
         fleet = Fleet(
             tuple(self.servers),
             key=self.servers.get,
-            context=lambda: LiveContext(self.gpus or (), self.clamps),
+            context=lambda: LiveContext(self.gpus or (), self.clamps, self.max_running_requests),
         )
         sampling = asyncio.create_task(self._sample_gpus()) if with_gpu else None
         seen = False

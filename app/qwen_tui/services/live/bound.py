@@ -64,18 +64,32 @@ def _state_slots(e: Evidence) -> bool:
 
 
 def _kv_pool(e: Evidence) -> bool:
+    if not (e.running or e.queue):
+        return False
     retracted = e.grew("retracted", minutes=1)
     starved = e.queue >= 1 or (e.reading.gauges.get("queue_capacity") or 0) >= 1
     return retracted > 0 or ((e.live.kv_used or 0.0) >= 0.9 and starved)
 
 
 def _say_kv_pool(e: Evidence) -> Text:
+    if e.reading.engine == "vllm":
+        return t(
+            "KV pool: {share} used, {n} preemptions in the last minute, {queue} waiting",
+            share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
+            n=round(e.grew("retracted", minutes=1)),
+            queue=e.queue,
+        )
     return t(
         "KV pool: {share} used, {n} retractions in the last minute, {queue} waiting",
         share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
         n=round(e.grew("retracted", minutes=1)),
         queue=e.queue,
     )
+
+
+def _waits_untold(e: Evidence) -> bool:
+    """Tell whether requests wait behind others on a server that does not tell its limit."""
+    return e.reading.engine == "vllm" and e.limit is None and e.queue >= 1 and e.running >= 1
 
 
 def _throttled(e: Evidence, reasons: frozenset[str]) -> GpuSnapshot | None:
@@ -169,6 +183,18 @@ RULES: Final = (
         t("--max-running-requests"),
         ("--max-running-requests",),
         t("--max-num-seqs"),
+    ),
+    BoundRule(
+        "queue",
+        _waits_untold,
+        lambda e: t(
+            "{queue} waiting behind {running} running, KV pool {share} used "
+            "(vLLM does not tell its request limit)",
+            queue=e.queue,
+            running=e.running,
+            share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
+        ),
+        t("--max-num-seqs if no more may run at once, else --max-num-batched-tokens"),
     ),
     BoundRule(
         "thermal",

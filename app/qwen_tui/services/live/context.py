@@ -20,3 +20,5 @@ class LiveContext:
     """The newest samples of the GPUs that the server runs on."""
     clamps: tuple[Clamp, ...] = ()
     """Asked → got of this boot: their remedies carry the price of a change."""
+    max_running_requests: int | None = None
+    """As the log of this boot says; vLLM itself does not tell while it runs."""

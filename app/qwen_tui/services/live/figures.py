@@ -113,7 +113,7 @@ class FigureMaker:
             cache_hit_rate=main.cache_hit_rate,
             window_s=main.window_s,
             ttft=main.ttft,
-            max_running_requests=limits.max_running_requests,
+            max_running_requests=_request_limit(reading, limits, context),
             context_usable=_context_usable(reading, limits),
             windows=windows,
             kv_evictable_tokens=_whole(gauges.get("kv_evictable_tokens")),
@@ -296,6 +296,14 @@ def _context_usable(reading: Reading, limits: ServerLimits) -> int | None:
         return None
     # SGLang keeps 6 tokens back: max_req_input_len = min(context_len, pool of a replica) - 6.
     return max(0, int(min(context, pool / max(1, len(reading.replicas)))) - 6)
+
+
+def _request_limit(reading: Reading, limits: ServerLimits, context: LiveContext) -> int | None:
+    """Return how many requests may run at once; of vLLM only the boot's log tells."""
+    known = context.max_running_requests
+    if reading.engine != "vllm" or known is None:
+        return limits.max_running_requests
+    return known * max(1, len(reading.replicas))
 
 
 def _whole(value: float | None) -> int | None:

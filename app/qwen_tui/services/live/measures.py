@@ -129,7 +129,7 @@ def _accept_at(window: Window) -> tuple[float, ...]:
 
 
 def _aborted(window: Window, engine: str) -> int | None:
-    """Return aborted requests; vLLM's counter misses those whose client went away, so 0 says nothing.
+    """Return aborted requests; vLLM's 0 says nothing, as those whose client went away are missing.
 
     Seen with 0.32.0 and in its source: the front end forgets such a request before it counts.
     """

@@ -17,7 +17,12 @@ from qwen_tui.services.live.figures import FigureMaker
 from qwen_tui.services.live.http1 import Answer, FetchError, Target, get
 from qwen_tui.services.live.loads import PrefillClock, read_prefill_clock
 from qwen_tui.services.live.normalise import normalise, wanted_names
-from qwen_tui.services.live.serverinfo import ServerLimits, read_models, read_server_info
+from qwen_tui.services.live.serverinfo import (
+    ServerLimits,
+    read_models,
+    read_server_info,
+    read_version,
+)
 from qwen_tui.services.live.windows import History
 from qwen_tui.services.snapshots import LiveSnapshot
 from qwen_tui_profiles.text import Text, t
@@ -113,7 +118,9 @@ class MetricPoller:
         while True:
             started = self._clock()
             yield await self._attempt(windowed=True)
-            await self._sleep(max(0.0, self.wait_s() - (self._clock() - started)))
+            wait = self.wait_s()
+            # A server that took long to answer is not asked again at once.
+            await self._sleep(max(wait / 2, wait - (self._clock() - started)))
 
     def wait_s(self) -> float:
         """Return the time from the start of the last attempt to the next one."""
@@ -135,11 +142,13 @@ class MetricPoller:
         self._figures.note_probe(result, self._wall())
 
     async def _attempt(self, *, windowed: bool) -> LiveSnapshot:
+        asked = self._clock()
         try:
             answer = await self._get(self._metrics_path)
             if answer.status != 200 and self._last_good is None:
+                asked = self._clock()
                 answer = await self._other_path(answer)
-            snapshot = await self._read(answer, windowed=windowed)
+            snapshot = await self._read(answer, asked, windowed=windowed)
         except FetchError as error:
             self._failures += 1
             snapshot = self._stale(error.message)
@@ -171,8 +180,11 @@ class MetricPoller:
             headers=self._headers,
         )
 
-    async def _read(self, answer: Answer, *, windowed: bool) -> LiveSnapshot:
-        now = self._clock()
+    async def _read(self, answer: Answer, asked: float, *, windowed: bool) -> LiveSnapshot:
+        # The figures were taken somewhere between the question and the answer, which may be long
+        # on a busy server: the middle is off by half of that at most.
+        slack_s = (self._clock() - asked) / 2
+        now = asked + slack_s
         if answer.status != 200:
             if self._last_good is not None and answer.status != 404:
                 # A proxy or an engine in trouble: what it said last stays, with its age.
@@ -202,7 +214,7 @@ class MetricPoller:
         context = self._context()
         await self._note_prefill(reading.engine, now)
         self._note_energy(context, reading, now)
-        restarted = self.history.feed(reading, now)
+        restarted = self.history.feed(reading, now, slack_s)
         if restarted:
             if not self.history.several:  # else they would be asked for at every scrape
                 self.limits, self._limits_at = ServerLimits(), None
@@ -297,10 +309,13 @@ class MetricPoller:
                     self.limits = read_server_info(answer.body)
                 self._locked = answer.status in {401, 403}
             elif engine == "vllm":
+                version = await self._get("/version")  # needs no key
+                self.limits = ServerLimits(version=read_version(version.body))
                 answer = await self._get("/v1/models")
                 if answer.status == 200:
                     name, context = read_models(answer.body)
-                    self.limits = ServerLimits(model=name, context_usable=context)
+                    self.limits = replace(self.limits, model=name, context_usable=context)
+                self._locked = answer.status in {401, 403}
         except FetchError:
             # The figures of /metrics are good without it; asked again at the next turn.
             self._limits_at = now - self._pace.limits_s + 30

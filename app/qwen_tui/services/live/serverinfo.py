@@ -15,7 +15,7 @@ from qwen_tui_profiles.foreign import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ServerLimits", "read_models", "read_server_info"]
+__all__ = ["ServerLimits", "read_models", "read_server_info", "read_version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ def read_models(body: bytes) -> tuple[str | None, int | None]:
     data = _list(_object(body).get("data"))
     first = data[0] if data and isinstance(data[0], dict) else {}
     return _text(first.get("id")), _whole(first.get("max_model_len"))
+
+
+def read_version(body: bytes) -> str | None:
+    """Read vLLM's ``/version``."""
+    return _text(_object(body).get("version"))
 
 
 def _object(body: bytes) -> dict[str, Any]:
