@@ -12,7 +12,7 @@ from qwen_tui.services.probe.boundary import probe_boundary
 from qwen_tui.services.probe.kinds import KINDS
 from qwen_tui.services.probe.ownmark import fill_from_counters, take_mark
 from qwen_tui.services.probe.reading import read_stream
-from qwen_tui.services.probe.served import find_served, has_vision
+from qwen_tui.services.probe.served import find_served, has_vision, usable_context
 from qwen_tui.services.probe.stream import CHAT_PATH, chat_body, record_chat
 from qwen_tui.services.snapshots import ProbeResult
 from qwen_tui_profiles.errors import UsageError
@@ -72,10 +72,14 @@ async def _chat(
         return _without_figures(
             kind.name, t("This server takes no pictures: it has no vision tower."), "not_applicable"
         )
+    messages = kind.messages()
+    if kind.within is not None:
+        usable = await usable_context(target, served, api_key=api_key)
+        messages = messages if usable is None else kind.within(usable)
     mark = await take_mark(target, api_key) if served.sglang else None
     body = chat_body(
         served.model if model is None else model,
-        kind.messages(),
+        messages,
         max_tokens=kind.max_tokens,
         sglang=served.sglang,
         extra=dict(kind.extra),
