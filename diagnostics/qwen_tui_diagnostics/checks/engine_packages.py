@@ -6,7 +6,15 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from qwen_tui_diagnostics.check import Check, failed, fix, not_applicable, ok, warned
+from qwen_tui_diagnostics.check import (
+    Check,
+    failed,
+    fix,
+    not_applicable,
+    ok,
+    warned,
+    with_gpu,
+)
 from qwen_tui_diagnostics.checks.devices import selected
 from qwen_tui_diagnostics.checks.needs import install_commands
 from qwen_tui_diagnostics.checks.tables import (
@@ -202,6 +210,11 @@ def arch_usable(flags: str, capability: tuple[int, ...]) -> str:
     return outcome
 
 
+def _engine_on_gpu(target: Target) -> Text | None:
+    """Apply to launches of an engine on a GPU: a CPU build of torch is right for the others."""
+    return has_engine(target) or with_gpu(target)
+
+
 def _torch_cuda(facts: Facts, target: Target) -> Verdict:
     torch = facts.at("engine.installs.0.torch")
     version = torch.text("version")
@@ -331,7 +344,7 @@ PACKAGE_CHECKS: tuple[Check, ...] = (
         "engine.torch_cuda", t("torch fits the card"), _torch_cuda, ("engine", "gpu", "env"),
         t("a torch without code for the card fails at the first kernel"),
         required=lambda target: target.profile is not None and target.needs_gpu,
-        wanted=has_engine, explained_by=(*_EXPLAINED, "driver.nvml", "gpu.selected"),
+        wanted=_engine_on_gpu, explained_by=(*_EXPLAINED, "driver.nvml", "gpu.selected"),
         uses=("torch",),
         evidence=("https://github.com/sgl-project/sglang/issues/7249",
                   "https://github.com/pytorch/pytorch/issues/149845"),
@@ -339,7 +352,7 @@ PACKAGE_CHECKS: tuple[Check, ...] = (
     Check(
         "engine.cuda_probe", t("torch computes on the GPU"), _probe, ("torch",),
         t("the only proof that driver, torch and card work together; costs seconds"),
-        wanted=has_engine, explained_by=(*_EXPLAINED, "driver.nvml"),
+        wanted=_engine_on_gpu, explained_by=(*_EXPLAINED, "driver.nvml"),
     ),
     Check(
         "engine.user_site", t("packages in the home folder"), _user_site, ("engine",),
