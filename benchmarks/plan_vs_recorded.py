@@ -20,6 +20,7 @@ from plan.boots import (
     BOOTS,
     MEASURED_BOOTS,
     MEASURED_MODEL,
+    REPLICAS,
     SEED_004,
     SEED_004_GROWTH_GIB,
     MeasuredBoot,
@@ -32,7 +33,7 @@ from qwen_tui_profiles.plan.predict import PlanRequest, predict
 def rows() -> list[dict[str, Any]]:
     """Plan every recorded boot and every row of seed 004."""
     out: list[dict[str, Any]] = []
-    for boot in BOOTS:
+    for boot in (*BOOTS, *REPLICAS):
         started = time.process_time()
         plan = predict(
             PlanRequest(

@@ -1,6 +1,6 @@
 """Recorded boots and published tables that the planner is measured against.
 
-Figures of ``BOOTS`` stand in the logs of one H200 with SGLang 0.5.17 (dummy weights, true
+Figures of ``BOOTS`` stand in the logs of H200 with SGLang 0.5.17 (dummy weights, true
 dimensions): ``avail mem`` at ``Load weight begin``, ``#tokens`` and the ``max_running_requests``
 lines. Those of the seed rows stand in the published tables; the prediction beside each is what the
 arithmetic gives with the one unknown, the free memory, fitted to the row marked so.
@@ -42,6 +42,20 @@ _NEXTN = (
 _TWO = (
     "--max-running-requests 2 --max-mamba-cache-size 16 --mamba-ssm-dtype bfloat16 "
     "--mem-fraction-static 0.62 --kv-cache-dtype fp8_e4m3 --context-length 32768 "
+)
+
+# Two replicas of one launch on two H200; the first GPU holds the pictures' buffer as well.
+_DP2 = (
+    "--dp-size 2 --speculative-algorithm EAGLE --speculative-num-steps 3 "
+    "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4 "
+    "--mamba-radix-cache-strategy extra_buffer_lazy --max-running-requests 4 "
+    "--max-mamba-cache-size 9 --mamba-ssm-dtype bfloat16 --page-size 32 "
+    "--mem-fraction-static 0.45 --kv-cache-dtype fp8_e4m3 --context-length 131072"
+)
+
+REPLICAS = (
+    Boot("dp2, GPU 0", "hybrid-27b-cg", _DP2, 137.58, 148_032, 9, 4, 2, True, 81.85),
+    Boot("dp2, GPU 1", "hybrid-27b-cg", _DP2, 139.09, 170_304, 9, 4, 2, True, 83.36),
 )
 
 BOOTS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,7 @@ from plan.boots import (
     BOOTS,
     MEASURED_BOOTS,
     MEASURED_MODEL,
+    REPLICAS,
     SEED_000,
     SEED_004,
     SEED_004_GROWTH_GIB,
@@ -26,10 +28,13 @@ from qwen_tui_profiles.plan.predict import PlanRequest, predict
 from qwen_tui_profiles.plan.predict_sglang import compute
 from qwen_tui_profiles.plan.solve_sglang import budget_rule, solve
 
+if TYPE_CHECKING:
+    from qwen_tui_profiles.plan.result import Plan
+
 _GIB = 1 << 30
 
 
-@pytest.mark.parametrize("boot", BOOTS, ids=lambda b: b.name)
+@pytest.mark.parametrize("boot", [*BOOTS, *REPLICAS], ids=lambda b: b.name)
 def test_recorded_boot_from_flags_and_free_memory(boot: Boot) -> None:
     plan = predict(
         PlanRequest(
@@ -52,6 +57,22 @@ def test_recorded_boot_from_flags_and_free_memory(boot: Boot) -> None:
     assert plan.kv_tokens.low is not None
     assert plan.kv_tokens.high is not None
     assert plan.kv_tokens.low <= boot.tokens <= plan.kv_tokens.high
+
+
+def test_replicas_are_planned_as_one_and_shared_attention_is_not_planned() -> None:
+    dp2 = REPLICAS[0]
+
+    def plan(more: str = "") -> Plan:
+        args = f"{dp2.args} {more}".split()
+        return predict(
+            PlanRequest(args, config(dp2.model), engine_version="0.5.17", free_gib=dp2.free_gib)
+        )
+
+    said = [finding.rule for finding in plan().findings]
+    assert "plan-one-replica" in said
+    for more in ("--enable-dp-attention", "--pp-size 2"):
+        assert plan(more).kv_tokens.value is None
+        assert [f.rule for f in plan(more).findings] == ["plan-parallelism-unknown"]
 
 
 @pytest.mark.parametrize("boot", [b for b in BOOTS if b.tokens], ids=lambda b: b.name)

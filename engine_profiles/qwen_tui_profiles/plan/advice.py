@@ -104,6 +104,24 @@ def sglang_findings(computed: Computed, allocated: Allocation) -> tuple[Finding,
                 t("Plan on the downloaded files (--model DIR), whose headers give the sizes."),
             )
         )
+    replicas = computed.arguments.dp_size or 1
+    if replicas > 1:
+        found.append(
+            Finding(
+                "plan-one-replica",
+                Severity.INFO,
+                t(
+                    "This is the plan of the first of {replicas} replicas: each has its own GPUs, "
+                    "pools and limits.",
+                    replicas=str(replicas),
+                ),
+                f"--dp-size {replicas}",
+                "recorded boot of two H200 with --dp-size 2 (0.5.17): 148,032 and 170,304 tokens",
+                None,
+                None,
+                None,
+            )
+        )
     if computed.request.env.get("SGLANG_ENABLE_POST_CAPTURE_KV_SIZING") in {"1", "true", "True"}:
         found.append(
             Finding(
@@ -141,8 +159,8 @@ def unknown_finding(reason: str, name: str) -> Finding:
             t("Name the folder with the downloaded files, or give --draft-gib as well."),
         ),
         "parallelism": (
-            t("Pipeline and data parallelism are not part of the plan."),
-            t("Plan one replica without --pp-size and --dp-size."),
+            t("Pipeline parallelism and data-parallel attention are not part of the plan."),
+            t("Watch the first boot (qwen-tui up); its pool is then read from the log."),
         ),
         "draft": (
             t("The draft model is another checkpoint, which the planner cannot see."),

@@ -64,6 +64,7 @@ class SglangArguments:
     disable_prefill_graph: bool = False
     enable_hierarchical_cache: bool = False
     enable_mixed_chunk: bool = False
+    enable_dp_attention: bool = False
     enable_replayssm_spec: bool = False
     replayssm_cache_len: int | None = None
     language_only: bool = False
@@ -147,6 +148,7 @@ _SGLANG: dict[str, str] = {
     "--disable-prefill-cuda-graph": "disable_prefill_graph",
     "--enable-hierarchical-cache": "enable_hierarchical_cache",
     "--enable-mixed-chunk": "enable_mixed_chunk",
+    "--enable-dp-attention": "enable_dp_attention",
     "--enable-linear-replayssm-spec": "enable_replayssm_spec",
     "--enable-gdn-replayssm-spec": "enable_replayssm_spec",
     "--linear-replayssm-cache-len": "replayssm_cache_len",

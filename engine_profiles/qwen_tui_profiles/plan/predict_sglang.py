@@ -95,7 +95,9 @@ def predict_sglang(request: PlanRequest) -> Plan:
     if facts.known is None:
         return unknown_plan(request.engine_version, facts, "architecture")
     arguments = read_sglang(request.args)
-    if (arguments.pp_size or 1) > 1 or (arguments.dp_size or 1) > 1:
+    # Plain data parallelism repeats the whole server: its plan is that of one replica.
+    shares_attention = (arguments.dp_size or 1) > 1 and arguments.enable_dp_attention
+    if (arguments.pp_size or 1) > 1 or shares_attention:
         return unknown_plan(request.engine_version, facts, "parallelism")
     if _foreign_draft(facts, arguments) and request.draft_gib is None:
         return unknown_plan(request.engine_version, facts, "draft")
