@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qwen_tui_profiles.profile import EngineProfile
 
-__all__ = ["ENGINE_MODULES", "LaunchSpec", "build_launch", "engine_arguments"]
+__all__ = ["ENGINE_MODULES", "MODEL_FLAGS", "LaunchSpec", "build_launch", "engine_arguments"]
 
 ENGINE_MODULES: Mapping[EngineKind, str] = MappingProxyType(
     {
@@ -30,11 +30,14 @@ ENGINE_MODULES: Mapping[EngineKind, str] = MappingProxyType(
 )
 """The module that ``python -m`` runs for each engine."""
 
-_MODEL_FLAG = {
-    EngineKind.SGLANG: "--model-path",
-    EngineKind.VLLM: "--model",
-    EngineKind.DEMO: "--model-path",
-}
+MODEL_FLAGS: Mapping[EngineKind, str] = MappingProxyType(
+    {
+        EngineKind.SGLANG: "--model-path",
+        EngineKind.VLLM: "--model",
+        EngineKind.DEMO: "--model-path",
+    }
+)
+"""The flag that names the model's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def engine_arguments(
     out: list[str] = []
     model = profile.model.path or profile.model.repo
     if model is not None:
-        out += [_MODEL_FLAG[profile.engine], os.path.expanduser(model)]  # noqa: PTH111 (a repo id is no path)
+        out += [MODEL_FLAGS[profile.engine], os.path.expanduser(model)]  # noqa: PTH111 (a repo id is no path)
     if profile.model.served_name is not None:
         out += ["--served-model-name", profile.model.served_name]
     host = "0.0.0.0" if isinstance(profile.launch, ContainerLaunch) else profile.host

@@ -364,6 +364,32 @@ def test_secrets_are_not_on_the_command_line_that_everybody_sees(tmp_path: Path)
     assert "very-secret-key" not in asked
 
 
+def test_vllm_is_asked_in_its_own_words(tmp_path: Path) -> None:
+    """As vLLM 0.32.0 answered: usage, then the complaint, exit code 2."""
+    site = venv(tmp_path / "env")
+    distribution(site, "vllm", "0.32.0")
+    interpreter = tmp_path / "env/bin/python"
+    interpreter.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n'
+        "echo 'usage: api_server.py [-h]' >&2\n"
+        "echo 'api_server.py: error: unrecognized arguments: --qwen-tui-no-such-flag' >&2\n"
+        "exit 2\n"
+    )
+    found = Gathered()
+    target = Target(
+        engine="vllm",
+        interpreter=str(interpreter),
+        model_path="/models/m",
+        argv=("--max-model-len", "512"),
+    )
+    ask_engine.collect(Context(target=target, ask_engine=True, env=dict(os.environ)), found)
+    assert found.values["asked"]["complaint"] == ""
+    assert (tmp_path / "asked").read_text().split() == [
+        "-m", "vllm.entrypoints.openai.api_server", "--model", "/models/m",
+        "--max-model-len", "512", PROBE_FLAG,
+    ]  # fmt: skip
+
+
 def test_an_engine_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
     sglang(tmp_path / "env")
     interpreter = tmp_path / "env/bin/python"

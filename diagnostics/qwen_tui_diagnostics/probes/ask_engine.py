@@ -1,8 +1,9 @@
-"""``--ask-engine``: let the installed SGLang read the command line itself, without starting it.
+"""``--ask-engine``: let the installed engine read the command line itself, without starting it.
 
 One flag that no release has is appended: when the engine complains about nothing else, every other
 flag exists and has an allowed value. Its parser runs before any device is touched and ends with
-exit code 2 after 8 to 18 s; torch is imported, so this is only done when it is asked for.
+exit code 2 after 8 to 18 s (SGLang 0.5.23, vLLM 0.32.0); torch is imported, so this is only done
+when it is asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from qwen_tui_diagnostics.probes.engine import search
 from qwen_tui_diagnostics.result import SkipReason
 from qwen_tui_profiles.flags import respell
 from qwen_tui_profiles.foreign import clean, redact, redact_argv
+from qwen_tui_profiles.launch import ENGINE_MODULES, MODEL_FLAGS
 from qwen_tui_profiles.profile import EngineKind
 from qwen_tui_profiles.text import t
 
@@ -36,15 +38,16 @@ def collect(context: Context, found: Gathered) -> None:
         found.lack("asked", SkipReason.DISABLED, t("needs --ask-engine"))
         return
     engines, _, _ = search(context)
-    if not engines or engines[0].engine != EngineKind.SGLANG.value:
-        found.lack("asked", SkipReason.NO_TOOL, t("no SGLang was found"))
+    if not engines:
+        found.lack("asked", SkipReason.NO_TOOL, t("no engine was found"))
         return
     engine = engines[0]
-    argv = respell(EngineKind.SGLANG, context.target.argv, engine.packages["sglang"].version)
+    kind = EngineKind(engine.engine)
+    argv = respell(kind, context.target.argv, engine.packages[engine.engine].version)
     command = [
-        str(engine.interpreter), "-m", "sglang.launch_server",
+        str(engine.interpreter), "-m", ENGINE_MODULES[kind],
         # The command line is visible to everybody on this machine: secrets stay out of it.
-        "--model-path", context.target.model_path or "none", *redact_argv(argv), PROBE_FLAG,
+        MODEL_FLAGS[kind], context.target.model_path or "none", *redact_argv(argv), PROBE_FLAG,
     ]  # fmt: skip
     try:
         done = subprocess.run(

@@ -63,6 +63,9 @@ ROWS: list[Row] = [
     ("engine.torch_cuda", workstation(), TARGET_27B, OK, "CUDA 13.0"),
     ("engine.torch_cuda", engine(torch={"version": "2.14.1+cpu"}), TARGET_27B, FAIL,
      "without CUDA"),
+    # A CPU build is what such a profile wants (vLLM 0.32.0+cpu).
+    ("engine.torch_cuda", engine(torch={"version": "2.14.1+cpu"}),
+     replace(TARGET_27B, needs_gpu=False), SKIP, "does not use a GPU"),
     # sglang#7249, pytorch#149845: no kernel image
     ("engine.torch_cuda", engine(torch={"version": "2.6.0+cu124", "cuda": [12, 4]}), TARGET_27B,
      FAIL, "CUDA 12.4"),
