@@ -300,6 +300,19 @@ def test_decoding_without_graphs() -> None:
     assert "eager" in kinds(shown)
 
 
+def test_a_worker_that_the_router_does_not_reach() -> None:
+    router = Exporter()
+    for worker, healthy in (("http://a:1", 1), ("http://b:1", 1)):
+        router.set("smg_worker_health", healthy, worker=worker)
+    watcher = Watcher()
+    assert watcher.scrape(router).alarms == ()
+    router.set("smg_worker_health", 0, worker="http://b:1")
+    (alarm,) = watcher.scrape(router).alarms
+    assert alarm.kind == "worker_down"
+    assert "1 of 2" in str(alarm.text)
+    assert "http://b:1" in str(alarm.text)
+
+
 def test_an_alarm_lingers_and_then_goes() -> None:
     engine = Engine()
     engine.second(n=2, num_retracted_requests=1)
@@ -357,6 +370,7 @@ def test_every_rule_is_covered_by_a_test_above() -> None:
         "context_near",
         "vram_low",
         "retraction",
+        "worker_down",
         "eager",
     }
 

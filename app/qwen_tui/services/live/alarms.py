@@ -192,6 +192,10 @@ def _say_tight(e: Evidence) -> Text:
     )
 
 
+def _down(e: Evidence) -> list[str]:
+    return [r.rank for r in e.live.replicas if r.healthy is False]
+
+
 def _eager(e: Evidence) -> bool:
     used_before = sum(e.reading.counters.get("graph_used", {}).values()) > 0
     return used_before and e.grew("graph_none") > e.grew("graph_used")
@@ -269,6 +273,18 @@ RULES: Final = (
             n=round(e.grew("retracted", minutes=1)),
         ),
         t("The KV pool is too small for what runs at once: fewer requests or shorter ones."),
+    ),
+    AlarmRule(
+        "worker_down",
+        Severity.ERROR,
+        lambda e: bool(_down(e)),
+        lambda e: t(
+            "{n} of {all} workers behind the router do not answer: {names}.",
+            n=len(_down(e)),
+            all=len(e.live.replicas),
+            names=", ".join(_down(e)[:3]),
+        ),
+        t("The log of that worker tells; the router takes it in again when it answers."),
     ),
     AlarmRule(
         "eager",

@@ -246,7 +246,8 @@ def _requests(
 
 def _replica_list(reading: Reading) -> tuple[ReplicaSnapshot, ...]:
     """Return the replicas when there is more than one, or when a router names its only one."""
-    if len(reading.replicas) <= 1 and reading.engine not in FRONTS:
+    named = any(reading.replicas) and reading.engine in FRONTS
+    if len(reading.replicas) <= 1 and not named:
         return ()
     return tuple(
         ReplicaSnapshot(
@@ -264,14 +265,14 @@ def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:
     found = _whole(reading.gauges.get("kv_tokens"))
     if found is None:
         text = reading.info.get("kv_cache_size_tokens", "")  # vLLM 0.24.0..
-        found = int(text) * max(1, len(reading.replicas)) if text.isdigit() else None
+        found = int(text) * _with_figures(reading) if text.isdigit() else None
     return limits.kv_tokens if found is None else found
 
 
 def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | None:
     share = reading.gauges.get("kv_used")
     # Of several replicas the fullest counts: that the others have room does not help it.
-    if used is not None and total and (share is None or len(reading.replicas) <= 1):
+    if used is not None and total and (share is None or _with_figures(reading) == 1):
         return min(1.0, used / total)
     if share is None:
         share = reading.gauges.get("pool_used_max")
@@ -281,7 +282,7 @@ def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | N
 def _mamba_slots(reading: Reading, limits: ServerLimits) -> int | None:
     """Return all state slots; ``None`` for a model without recurrent state."""
     if limits.mamba_slots:
-        return limits.mamba_slots * max(1, len(reading.replicas))
+        return limits.mamba_slots * _with_figures(reading)
     # Used, free and evictable slots make up the pool.
     names = ("mamba_used_slots", "mamba_free_slots", "mamba_evictable_slots")
     known = [p for name in names if (p := reading.gauges.get(name)) is not None]
@@ -295,7 +296,12 @@ def _context_usable(reading: Reading, limits: ServerLimits) -> int | None:
     if not context or not pool:
         return None
     # SGLang keeps 6 tokens back: max_req_input_len = min(context_len, pool of a replica) - 6.
-    return max(0, int(min(context, pool / max(1, len(reading.replicas)))) - 6)
+    return max(0, int(min(context, pool / _with_figures(reading))) - 6)
+
+
+def _with_figures(reading: Reading) -> int:
+    """Return how many replicas the sums are of: a worker that is down has only its health."""
+    return max(1, sum(1 for gauges in reading.replicas.values() if gauges.keys() - {"healthy"}))
 
 
 def _request_limit(reading: Reading, limits: ServerLimits, context: LiveContext) -> int | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from qwen_tui.services.live.context import LiveContext
 from qwen_tui.services.live.exposition import Exposition, ExpositionParser
 from qwen_tui.services.live.figures import FigureMaker
+from qwen_tui.services.live.fronts import ROUTED, FrontWatch, is_litellm, with_workers, workers_note
 from qwen_tui.services.live.http1 import Answer, FetchError, Target, get
 from qwen_tui.services.live.loads import PrefillClock, read_prefill_clock
 from qwen_tui.services.live.normalise import normalise, wanted_names
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import ProbeResult
 
 __all__ = ["MetricPoller", "Pace"]
-
-_ROUTED = "/engine_metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +110,7 @@ class MetricPoller:
         self._has_loads = True
         self._metrics_path = "/metrics"
         self._locked = False
+        self._fronts = FrontWatch(self._get, self._pace.limits_s, self._pace.loads_s)
         self._scraped_at: float | None = None
 
     async def stream(self) -> AsyncGenerator[LiveSnapshot, None]:
@@ -158,11 +158,11 @@ class MetricPoller:
     async def _other_path(self, answer: Answer) -> Answer:
         """Look where some servers have their metrics instead, and remember it.
 
-        LiteLLM mounts them at ``/metrics/`` and redirects; SGLang's router shows those of all its
-        workers, by ``worker_addr``, at ``/engine_metrics``.
+        LiteLLM mounts them at ``/metrics/`` and redirects (seen up to 1.108.7); SGLang's routers
+        show those of all their workers.
         """
         moved = answer.headers.get("location", "").endswith("/metrics/")
-        path = "/metrics/" if moved else _ROUTED if answer.status == 404 else None
+        path = "/metrics/" if moved else ROUTED if answer.status == 404 else None
         if path is None:
             return answer
         other = await self._get(path)
@@ -190,7 +190,7 @@ class MetricPoller:
                 # A proxy or an engine in trouble: what it said last stays, with its age.
                 raise FetchError("malformed", self._refusal(answer.status))
             self._failures = 0
-            return await self._without_metrics(answer.status, now)
+            return await self._without_metrics(answer, now)
         encoding = answer.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise FetchError(
@@ -211,6 +211,8 @@ class MetricPoller:
                 source="other",
                 error=t("This server exports no figures of SGLang or vLLM."),
             )
+        if self._routed:
+            reading = with_workers(reading, await self._fronts.workers(now))
         context = self._context()
         await self._note_prefill(reading.engine, now)
         self._note_energy(context, reading, now)
@@ -229,12 +231,14 @@ class MetricPoller:
         if self._locked:
             note = t("The server tells its limits only with an API key.")
             snapshot = replace(snapshot, notes=(*snapshot.notes, note))
+        if self._routed:
+            snapshot = replace(snapshot, notes=(*snapshot.notes, workers_note(snapshot)))
         self._quiet = 0 if self._working(snapshot) else self._quiet + 1
         return snapshot
 
     async def _note_prefill(self, engine: str, now: float) -> None:
         """Read the scheduler's prefill clock now and then while there is work."""
-        if engine != "sglang" or not self._has_loads or self._quiet > 1:
+        if engine != "sglang" or self._routed or not self._has_loads or self._quiet > 1:
             return
         if self._prefill_at is not None and now - self._prefill_at < self._pace.loads_s:
             return
@@ -299,6 +303,8 @@ class MetricPoller:
     async def _refresh_limits(self, engine: str, now: float) -> None:
         if self._limits_at is not None and now - self._limits_at < self._pace.limits_s:
             return
+        if self._routed:
+            return  # a router answers /server_info for one of its workers
         self._limits_at = now
         try:
             if engine == "sglang":
@@ -320,30 +326,42 @@ class MetricPoller:
             # The figures of /metrics are good without it; asked again at the next turn.
             self._limits_at = now - self._pace.limits_s + 30
 
-    async def _without_metrics(self, status: int, now: float) -> LiveSnapshot:
+    @property
+    def _routed(self) -> bool:
+        """Whether the figures are those of a router's workers."""
+        return self._metrics_path == ROUTED
+
+    async def _without_metrics(self, answer: Answer, now: float) -> LiveSnapshot:
         """Say what a server is that answers but shows no metrics, and how to turn them on."""
         self._quiet = self._pace.linger
-        if status == 404:
-            await self._refresh_limits("sglang", now)
-            if self.limits.version is not None:
-                return replace(
-                    self._plain(
-                        "sglang",
-                        t("This SGLang was started without --enable-metrics: no live figures."),
-                    ),
-                    max_running_requests=self.limits.max_running_requests,
-                    context_usable=self.limits.context_usable,
-                    kv_tokens=self.limits.kv_tokens,
-                    mamba_slots=self.limits.mamba_slots,
-                )
-            return self._plain("other", t("This server has no /metrics."))
-        return self._plain("other", self._refusal(status))
+        if answer.status != 404:
+            source = "litellm" if is_litellm(answer.body) else "other"
+            return self._plain(source, self._refusal(answer.status))
+        front = await self._fronts.look(now)
+        if front is not None:
+            return replace(self._plain(front.source, front.text), replicas=front.workers)
+        await self._refresh_limits("sglang", now)
+        if self.limits.version is not None:
+            return replace(
+                self._plain(
+                    "sglang",
+                    t("This SGLang was started without --enable-metrics: no live figures."),
+                ),
+                max_running_requests=self.limits.max_running_requests,
+                context_usable=self.limits.context_usable,
+                kv_tokens=self.limits.kv_tokens,
+                mamba_slots=self.limits.mamba_slots,
+            )
+        return self._plain("other", t("This server has no /metrics."))
 
-    @staticmethod
-    def _refusal(status: int) -> Text:
+    def _refusal(self, status: int) -> Text:
         if status in {401, 403}:
+            if self._headers:
+                return t("The server refuses this API key for its metrics.")
             return t("The server wants an API key for its metrics.")
-        return t("/metrics answered {status}.", status=status)
+        if status == 500 and self._routed:
+            return t("The router gets no metrics from its workers any more.")
+        return t("{path} answered {status}.", path=self._metrics_path, status=status)
 
     def _plain(self, source: str, error: Text) -> LiveSnapshot:
         return LiveSnapshot(at=self._wall(), source=source, error=error)

@@ -301,7 +301,9 @@ def _joined(labels: Labels, last: Reading) -> bool:
     """Tell whether a series is one of a worker that the router has only just taken in."""
     worker = next((value for name, value in labels if name == "worker_addr"), None)
     return worker is not None and not any(
-        rank == worker or rank.startswith(f"{worker} ") for rank in last.replicas
+        rank == worker or rank.startswith(f"{worker} ")
+        for rank, gauges in last.replicas.items()
+        if gauges.keys() - {"healthy"}  # a worker may be known before it shows figures
     )
 
 
