@@ -197,7 +197,7 @@ def test_clamp_remedies_are_priced(paths: Paths) -> None:
 
 
 def test_gpu_of_the_profile(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    first_visible = planning._first_visible
+    first_visible = planning.first_visible
     assert first_visible({"CUDA_VISIBLE_DEVICES": "1,0"}) == 1
     assert first_visible({"CUDA_VISIBLE_DEVICES": "GPU-8f2a"}) == 0
     assert first_visible({}) == 0
@@ -242,8 +242,12 @@ class _Cards:
     def devices(self) -> tuple[SimpleNamespace, ...]:
         gib = 1 << 30
         return (
-            SimpleNamespace(memory_free_bytes=30 * gib, memory_total_bytes=32 * gib),
-            SimpleNamespace(memory_free_bytes=None, memory_total_bytes=None),
+            SimpleNamespace(
+                memory_free_bytes=30 * gib, memory_total_bytes=32 * gib, compute_capability=(12, 0)
+            ),
+            SimpleNamespace(
+                memory_free_bytes=None, memory_total_bytes=None, compute_capability=None
+            ),
         )
 
 
@@ -252,9 +256,10 @@ def test_live_memory_of_either_kind_of_gpu(paths: Paths, monkeypatch: pytest.Mon
     gib = 1 << 30
     host = SimpleNamespace(available=110 * gib, total=120 * gib)
     monkeypatch.setattr("psutil.virtual_memory", lambda: host)
-    assert planning._live_gpu(None, {}) == (30.0, 32.0)
-    assert planning._live_gpu(None, {"CUDA_VISIBLE_DEVICES": "1"}) == (110.0, 120.0)
-    assert planning._live_gpu(1, {}) == (110.0, 120.0)
+    rtx, shared = planning._LiveGpu(30.0, 32.0, 120), planning._LiveGpu(110.0, 120.0, None)
+    assert planning._live_gpu(None, {}) == rtx
+    assert planning._live_gpu(None, {"CUDA_VISIBLE_DEVICES": "1"}) == shared
+    assert planning._live_gpu(1, {}) == shared
     with pytest.raises(UsageError, match="no GPU 2"):
         planning._live_gpu(2, {})
     with pytest.raises(UsageError, match="no GPU -1"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +10,7 @@ from qwen_tui.services.prelaunch import Preflight, preflight, require
 from qwen_tui.services.vram import GpuHolder, GpuMemory, settled, wait_freed
 from qwen_tui_profiles.errors import LaunchError
 from qwen_tui_profiles.findings import Finding, Severity
-from qwen_tui_profiles.profile import EngineKind
+from qwen_tui_profiles.profile import EngineKind, ModelRef
 from qwen_tui_profiles.text import t
 from support.supervise import fake_profile
 
@@ -69,8 +71,6 @@ async def test_settled_waits_while_memory_falls() -> None:
 
 
 async def test_a_neighbour_on_the_gpu_is_kept_as_a_warning(paths: Paths) -> None:
-    from dataclasses import replace
-
     profile = replace(fake_profile(port=30000), engine=EngineKind.SGLANG, needs_gpu=True, argv=())
     flight = await preflight(profile, paths, Script(gpu(20, 4_000_001)))
     (finding,) = [f for f in flight.findings if f.rule == "gpu-neighbour"]
@@ -80,6 +80,39 @@ async def test_a_neighbour_on_the_gpu_is_kept_as_a_warning(paths: Paths) -> None
     # Before a swap it is our own server that holds it.
     flight = await preflight(profile, paths, Script(gpu(20, 4_000_001)), own_server_runs=True)
     assert not [f for f in flight.findings if f.rule == "gpu-neighbour"]
+
+
+@pytest.mark.parametrize("swaps", [False, True], ids=["launch", "swap"])
+async def test_rules_about_cards_are_judged_for_the_card_that_is_here(
+    paths: Paths, tmp_path: Path, swaps: bool
+) -> None:
+    """What is slow, or refused, on SM 12.0 is said there and nowhere else."""
+    config = Path(__file__).parents[1] / "plan" / "data" / "qwen38-27b.json"
+    (tmp_path / "config.json").write_bytes(config.read_bytes())
+
+    async def rules(backend: str, *capabilities: tuple[int, int], visible: str = "") -> set[str]:
+        profile = replace(
+            fake_profile(port=30000),
+            engine=EngineKind.SGLANG,
+            needs_gpu=True,
+            model=ModelRef(path=str(tmp_path)),
+            argv=("--attention-backend", backend),
+            env={"CUDA_VISIBLE_DEVICES": visible} if visible else {},
+        )
+        cards = tuple(
+            replace(gpu(1)[0], index=index, compute_capability=capability)
+            for index, capability in enumerate(capabilities)
+        )
+        flight = await preflight(profile, paths, Script(cards), own_server_runs=swaps)
+        watched = {"triton-attention", "attention-blackwell"}
+        return watched & {found.rule for found in flight.findings}
+
+    rtx, h200 = (12, 0), (9, 0)
+    assert await rules("triton", rtx) == {"triton-attention"}
+    assert await rules("triton", h200) == set()
+    assert await rules("fa3", rtx) == {"attention-blackwell"}
+    assert await rules("fa3", h200) == set()
+    assert await rules("fa3", h200, rtx, visible="1") == {"attention-blackwell"}
 
 
 def finding(severity: Severity, rule: str) -> Finding:

@@ -49,6 +49,9 @@ class LintOptions:
     model: str | None = None
     """Folder whose ``config.json`` tells what the checkpoint is."""
     card: str | None = None
+    """A card's name, see :data:`_CARDS`."""
+    card_here: int | None = None
+    """Compute capability times ten of the card that would be used; ``card`` wins over it."""
 
 
 def lint(options: LintOptions, paths: Paths) -> Judgement:
@@ -91,7 +94,7 @@ def lint(options: LintOptions, paths: Paths) -> Judgement:
         command,
         version=found or _version_here(command, profile, paths),
         model=_model(options.model) or _model_beside(command),
-        card=_card(options.card),
+        card=options.card_here if options.card is None else _card(options.card),
         fork=fork,
         table=table,
         ignore=() if profile is None else profile.ignore,

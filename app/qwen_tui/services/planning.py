@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PlanOptions",
+    "card_of",
     "engine_and_version",
+    "first_visible",
     "make_plan",
     "plan_request",
     "prediction_of",
@@ -60,6 +62,8 @@ class PlanOptions:
     """Checkpoint folder, or its config.json."""
     free_gib: float | None = None
     total_gib: float | None = None
+    card: int | None = None
+    """Compute capability times ten of the card that ``total_gib`` is of."""
     weights_gib: float | None = None
     draft_gib: float | None = None
     kv_memory_gib: float | None = None
@@ -159,6 +163,7 @@ def _with_rules(
         command,
         version=plan.engine_version,
         model=model_facts(request.config),
+        card=request.card,
         card_gib=request.total_gib,
         kv_tokens=plan.kv_tokens.value,
         fork=profile is not None and profile.build is not None,
@@ -212,9 +217,9 @@ def _collect(
             source = replace(
                 source, assumed=(Assumption("engine_version", version, note), *source.assumed)
             )
-    live_gib = total_gib = None
+    live = _LiveGpu()
     if options.free_gib is None and options.total_gib is None:
-        live_gib, total_gib = _live_gpu(options.gpu_index, variables)
+        live = _live_gpu(options.gpu_index, variables)
     request = PlanRequest(
         args=args,
         config=source.config,
@@ -223,8 +228,9 @@ def _collect(
         stored=source.stored,
         env=variables,
         free_gib=options.free_gib,
-        live_free_gib=live_gib,
-        total_gib=options.total_gib if options.total_gib is not None else total_gib,
+        live_free_gib=live.free_gib,
+        total_gib=options.total_gib if options.total_gib is not None else live.total_gib,
+        card=options.card if options.card is not None else live.card,
         weights_gib=options.weights_gib,
         published_gib=source.published_gib,
         published_source=source.published_source,
@@ -300,8 +306,17 @@ def _checkpoint(
     return find_checkpoint(None if profile is None else profile.model.path, False, profile)
 
 
-def _live_gpu(index: int | None, env: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """Return free and total GiB of a GPU of this machine; None where there is none.
+@dataclass(frozen=True, slots=True)
+class _LiveGpu:
+    """A GPU of this machine now; None = there is none, or it does not say."""
+
+    free_gib: float | None = None
+    total_gib: float | None = None
+    card: int | None = None
+
+
+def _live_gpu(index: int | None, env: Mapping[str, str]) -> _LiveGpu:
+    """Read the GPU that a launch would use.
 
     Raises:
         UsageError: The user named a GPU that does not exist.
@@ -313,26 +328,32 @@ def _live_gpu(index: int | None, env: Mapping[str, str]) -> tuple[float | None, 
             devices = nvml.devices()
     except ProbeError:
         devices = ()
-    chosen = _first_visible(env) if index is None else index
+    chosen = first_visible(env) if index is None else index
     if index is not None and devices and not 0 <= index < len(devices):
         raise UsageError(
             t("There is no GPU {index} here.", index=index),
             t("Name one of 0 to {last}.", last=len(devices) - 1),
         )
     if not 0 <= chosen < len(devices):
-        return None, None
+        return _LiveGpu()
     free, total = devices[chosen].memory_free_bytes, devices[chosen].memory_total_bytes
     if total is None:
         # A GPU without memory of its own (GB10) has the host's; SGLang asks for it the same way.
         host = psutil.virtual_memory()
         free, total = host.available, host.total
-    return (
+    return _LiveGpu(
         None if free is None else free / _GIB,
         None if total is None else total / _GIB,
+        card_of(devices[chosen].compute_capability),
     )
 
 
-def _first_visible(env: Mapping[str, str]) -> int:
+def card_of(capability: tuple[int, int] | None) -> int | None:
+    """Return a compute capability as the rules know it: (12, 0) is 120."""
+    return None if capability is None else 10 * capability[0] + capability[1]
+
+
+def first_visible(env: Mapping[str, str]) -> int:
     """Return the GPU that the launch's environment picks; 0 where it names none by number."""
     first = env.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     return int(first) if first.isascii() and first.isdigit() and len(first) < 4 else 0

@@ -119,19 +119,29 @@ def _judged(
     own_server_runs: bool,
 ) -> tuple[tuple[Finding, ...], Mapping[str, Any]]:
     from qwen_tui.services.linting import LintOptions, lint
-    from qwen_tui.services.planning import PlanOptions, make_plan, prediction_of, refusal_of
+    from qwen_tui.services.planning import (
+        PlanOptions,
+        card_of,
+        first_visible,
+        make_plan,
+        prediction_of,
+        refusal_of,
+    )
 
+    index = first_visible(profile.env)
+    gpu = gpus[index] if gpus and index < len(gpus) else None
+    card = None if gpu is None else card_of(gpu.compute_capability)
     found: dict[str, Finding] = {}
     prediction: Mapping[str, Any] = {}
     try:
-        for finding in lint(LintOptions(profile=profile), paths).findings:
+        for finding in lint(LintOptions(profile=profile, card_here=card), paths).findings:
             found.setdefault(finding.rule, finding)
     except QwenTuiError:
         pass  # a command line that our parser cannot read is for the engine to judge
-    total = gpus[0].total_bytes if gpus else None
+    total = None if gpu is None else gpu.total_bytes
     options = PlanOptions()
     if own_server_runs and total is not None:
-        options = PlanOptions(total_gib=total / _GIB)
+        options = PlanOptions(total_gib=total / _GIB, card=card)
     if gpus or profile.simulated:
         try:
             plan = make_plan(options, profile, paths)

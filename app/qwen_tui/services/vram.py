@@ -46,6 +46,7 @@ class GpuMemory:
     used_bytes: int | None
     holders: tuple[GpuHolder, ...] | None
     """``None`` = the driver does not tell."""
+    compute_capability: tuple[int, int] | None = None
 
 
 class MemoryProbe(Protocol):
@@ -160,6 +161,7 @@ def _read() -> tuple[GpuMemory, ...] | None:
                     reading.memory_total_bytes,
                     reading.memory_used_bytes,
                     holders,
+                    reading.compute_capability,
                 )
             )
         return tuple(gpus)

@@ -37,6 +37,8 @@ class PlanRequest:
     live_free_gib: float | None = None
     """Free on the card before the launch."""
     total_gib: float | None = None
+    card: int | None = None
+    """Compute capability of the card, times ten; the arithmetic needs it not, rules do."""
     weights_gib: float | None = None
     """``mem usage`` of the target in an earlier boot, instead of a computed size."""
     draft_gib: float | None = None
