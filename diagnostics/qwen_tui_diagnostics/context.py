@@ -111,10 +111,32 @@ class Target:
         return self.engine == EngineKind.DEMO.value
 
     @property
-    def tensor_parallel(self) -> int:
-        """Number of GPUs that the launch uses."""
-        text = flag_value(self.argv, "--tp-size", "--tp", "--tensor-parallel-size", "-tp")
-        return int(text) if text is not None and text.isdecimal() and int(text) > 0 else 1
+    def gpus_a_replica(self) -> int:
+        """Number of GPUs that share one copy of the weights, on all machines together."""
+        tensor = self._count("--tp-size", "--tp", "--tensor-parallel-size", "-tp")
+        stages = self._count("--pp-size", "--pp", "--pipeline-parallel-size", "-pp")
+        return tensor * stages
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs that the launch uses on this machine.
+
+        Each data-parallel replica has GPUs of its own; with ``--enable-dp-attention`` the replicas
+        share those of the tensor parallelism (SGLang's ``attn_dp_size``; seen with ``--dp-size 2``
+        on two H200).
+        """
+        replicas = self._count("--dp-size", "--dp", "--data-parallel-size", "-dp")
+        if self.engine == EngineKind.SGLANG.value and has_flag(self.argv, "--enable-dp-attention"):
+            replicas = 1
+        machines = self._count("--nnodes")
+        local = self._count("--data-parallel-size-local", "-dpl", otherwise=0)
+        if local:
+            return self.gpus_a_replica * local
+        return max(-(-self.gpus_a_replica * replicas // machines), 1)
+
+    def _count(self, *names: str, otherwise: int = 1) -> int:
+        text = flag_value(self.argv, *names)
+        return int(text) if text is not None and text.isdecimal() and int(text) > 0 else otherwise
 
     @property
     def memory_fraction(self) -> float | None:

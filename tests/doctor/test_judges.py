@@ -89,6 +89,41 @@ def test_the_cut_of_the_mask_is_named() -> None:
     assert "'7'" in str(result.detail[0])
 
 
+@pytest.mark.parametrize(
+    ("engine", "argv", "gpus", "gpus_a_replica"),
+    [
+        ("sglang", "", 1, 1),
+        ("sglang", "--tp 2", 2, 2),
+        ("sglang", "--tp-size 2 --pp-size 2 --nnodes 2", 2, 4),
+        ("sglang", "--dp-size 2", 2, 1),
+        ("sglang", "--dp-size=2 --tp-size=2", 4, 2),
+        ("sglang", "--dp-size 4 --tp-size 4 --enable-dp-attention", 4, 4),
+        ("vllm", "--data-parallel-size 2 --tensor-parallel-size 2", 4, 2),
+        ("vllm", "-dp 4 -dpl 2", 2, 1),
+        ("sglang", "--dp-size two", 1, 1),
+    ],
+)
+def test_gpus_of_a_launch(engine: str, argv: str, gpus: int, gpus_a_replica: int) -> None:
+    target = replace(TARGET_27B, engine=engine, argv=tuple(argv.split()))
+    assert (target.gpus, target.gpus_a_replica) == (gpus, gpus_a_replica)
+
+
+def test_each_replica_has_a_gpu_that_is_judged() -> None:
+    replicas = replace(TARGET_27B, argv=(*TARGET_27B.argv, "--dp-size", "2"))
+    facts = cards(card(), card())
+    chosen = str(verdict("gpu.selected", facts, replicas).observed)
+    assert "GPU 0" in chosen
+    assert "GPU 1" in chosen
+    assert verdict("gpu.selected", cards(card()), replicas).status is FAIL
+    assert verdict("gpu.vram_free", facts, replicas).status is OK
+    facts["gpu"]["devices"][1]["memory_free_bytes"] = 1 * GIB
+    full = verdict("gpu.vram_free", facts, replicas)
+    assert full.status is FAIL
+    assert "GPU 1" in str(full.observed)
+    between = verdict("gpu.p2p", facts, replicas)
+    assert (between.status, str(between.observed)) == (SKIP, "each replica has one GPU")
+
+
 def test_our_own_server_counts_as_free_memory() -> None:
     facts = gpu(
         memory_free_bytes=1 * GIB,

@@ -56,7 +56,7 @@ def selected(facts: Facts, target: Target) -> tuple[Facts, ...]:
     Raises:
         MissingFact: none is visible (``gpu.selected`` says why).
     """
-    visible = tuple(map(_as_cuda_sees, select(facts).visible[: target.tensor_parallel]))
+    visible = tuple(map(_as_cuda_sees, select(facts).visible[: target.gpus]))
     if not visible:
         raise MissingFact(
             "gpu.devices", Absence(SkipReason.UNSUPPORTED, t("no GPU is visible to the launch"))

@@ -41,8 +41,10 @@ def bare_metal(facts: Facts, target: Target) -> Text | None:
 
 
 def several_cards(target: Target) -> Text | None:
-    """Apply to launches over more than one GPU."""
-    return with_gpu(target) or (t("one GPU is used") if target.tensor_parallel < 2 else None)
+    """Apply to launches whose weights lie on more than one GPU."""
+    if (why_not := with_gpu(target)) is not None or target.gpus_a_replica > 1:
+        return why_not
+    return t("one GPU is used") if target.gpus < 2 else t("each replica has one GPU")
 
 
 # --- judges -------------------------------------------------------------------------------------

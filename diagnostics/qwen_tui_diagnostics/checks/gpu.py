@@ -26,7 +26,7 @@ __all__ = ["CHECKS"]
 
 def _selected(facts: Facts, target: Target) -> Verdict:
     selection = select(facts)
-    wanted = target.tensor_parallel
+    wanted = target.gpus
     chosen = selection.visible[:wanted]
     names = [
         f"{name_of(d)} ({d.text('bus_id')})" if d.has("bus_id") else name_of(d) for d in chosen

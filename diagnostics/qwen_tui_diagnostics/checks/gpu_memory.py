@@ -74,7 +74,7 @@ def plan_for(facts: Facts, target: Target, free_bytes: int, total_bytes: int) ->
 def judge_total(facts: Facts, target: Target) -> Verdict:
     """Is the card big enough for the model at all?"""
     needs = needs_of(target, facts)
-    tensor_parallel = target.tensor_parallel
+    shared_by = target.gpus_a_replica
     lines = []
     for device in selected(facts, target):
         total = device.integer("memory_total_bytes")
@@ -87,7 +87,7 @@ def judge_total(facts: Facts, target: Target) -> Verdict:
         lines.append(shown)
         if needs is None:
             continue
-        floor = needs.gpu_floor_bytes // tensor_parallel
+        floor = needs.gpu_floor_bytes // shared_by
         if total * CUDA_SHARE < floor:
             return failed(
                 shown,
@@ -132,7 +132,7 @@ def _free_of(facts: Facts, target: Target, device: Facts) -> Verdict:
         t("close what holds the memory, or lower the fraction; after a stop, look again in 10 s"),
         "qwen-tui doctor --only gpu.vram_free",
     )
-    if plan is not None and plan.fits is False and target.tensor_parallel == 1:
+    if plan is not None and plan.fits is False and target.gpus_a_replica == 1:
         return failed(
             shown,
             *detail,
@@ -146,7 +146,7 @@ def _free_of(facts: Facts, target: Target, device: Facts) -> Verdict:
         )
     needs = needs_of(target, facts)
     if plan is None and needs is not None:
-        floor = needs.gpu_floor_bytes // target.tensor_parallel
+        floor = needs.gpu_floor_bytes // target.gpus_a_replica
         if usable < floor:
             return failed(
                 shown,

@@ -102,7 +102,7 @@ def _host_cache_bytes(target: Target) -> int:
         size = float(text) if text else 0.0
     except ValueError:
         size = 0.0
-    return int(size * 10**9) * target.tensor_parallel
+    return int(size * 10**9) * target.gpus
 
 
 def _swap(facts: Facts, target: Target) -> Verdict:
@@ -142,12 +142,12 @@ def _unified(facts: Facts) -> bool:
 
 def _shm(facts: Facts, target: Target) -> Verdict:
     size = facts.integer("memory.shm_total_bytes")
-    many = target.tensor_parallel >= 2
+    many = target.gpus_a_replica >= 2
     wanted = SHM_MANY_BYTES if many else SHM_ONE_BYTES
     shown = t("/dev/shm has {size}", size=gib(size))
     if size >= wanted:
         return ok(shown)
-    expected = t("{wanted} with {count} GPUs", wanted=gib(wanted), count=target.tensor_parallel)
+    expected = t("{wanted} with {count} GPUs", wanted=gib(wanted), count=target.gpus)
     consequence = t("NCCL: error while creating shared memory segment")
     remedy = fix(
         t("start the container with more, or share the host's"),
