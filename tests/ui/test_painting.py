@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ from textual.content import Content
 from textual.geometry import Offset
 from textual.scrollbar import ScrollBarRender
 from textual.selection import Selection
+from textual.strip import Strip
 
 from qwen_tui.services.console import LogChunk
 from qwen_tui.services.snapshots import ServerSnapshot, ServerState
 from qwen_tui.ui.app import ConsoleApp
+from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui.ui.widgets.log import LogView, cut
 from qwen_tui.ui.widgets.painted import changed_runs
@@ -28,7 +31,6 @@ from support.fake_console import NOW, FakeConsole, running
 if TYPE_CHECKING:
     from rich.segment import Segments
     from textual.geometry import Region
-    from textual.strip import Strip
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "M", "Z")), max_size=40)
 
@@ -188,3 +190,22 @@ async def test_the_mouse_finds_its_place_in_a_line() -> None:
         widget, offset = pilot.app.screen.get_widget_and_offset_at(left + 12, top + 1)
         assert widget is panel
         assert offset == Offset(12, 1)
+
+
+async def test_a_place_that_nobody_sees_keeps_no_painted_line() -> None:
+    """Textual keeps every line with its caches: the nine places were six megabytes."""
+
+    def painted() -> int:
+        gc.collect()
+        return sum(isinstance(thing, Strip) for thing in gc.get_objects())
+
+    async with opened(FakeConsole(running()), (120, 40)) as pilot:
+        await pilot.pause()
+        at_first = painted()
+        for row in PLACES[1:]:
+            await pilot.press(row.key)
+            await settled(pilot, lambda place=row.id: pilot.app.screen.id == place)  # type: ignore[misc]
+        there = painted()
+        await pilot.press("1")
+        await settled(pilot, lambda: pilot.app.screen.id == "home")
+        assert painted() < at_first + 1000, (at_first, there, painted())

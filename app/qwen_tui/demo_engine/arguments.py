@@ -12,7 +12,7 @@ import argparse
 import json
 import re
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from qwen_tui.demo_engine.faults import FAULTS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoOptions", "ParsedCommand", "parse_command", "server_args_template"]
 
+DATA = Path(__file__).with_name("data")
 DEFAULT_MODEL = "demo/Qwen3.8-27B-simulated"
 """Model path when none is given; SGLang itself insists on one."""
 
@@ -83,7 +84,7 @@ class ParsedCommand:
 
 def server_args_template() -> dict[str, Any]:
     """Return a fresh copy of the resolved argument fields, in SGLang's order."""
-    text = resources.files(__package__).joinpath("data/server_args.json").read_text("utf-8")
+    text = (DATA / "server_args.json").read_text("utf-8")
     return cast("dict[str, Any]", json.loads(text))
 
 
@@ -110,7 +111,7 @@ def parse_command(argv: Sequence[str]) -> ParsedCommand:
 
 
 def _add_sglang(parser: argparse.ArgumentParser) -> None:
-    text = resources.files(__package__).joinpath("data/flags.json").read_text("utf-8")
+    text = (DATA / "flags.json").read_text("utf-8")
     rows: list[tuple[str, str, list[str], list[Any] | None, str | None]] = json.loads(text)
     for dest, kind, flags, choices, nargs in rows:
         if kind == "flag":

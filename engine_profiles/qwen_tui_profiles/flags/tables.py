@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui_profiles.flags.spec import Arity, FlagSpec, FlagTable
@@ -23,6 +23,7 @@ __all__ = ["DEMO_MODELS", "Period", "flag_table", "history", "known_versions", "
 
 DEMO_MODELS = EngineKind.SGLANG
 """The engine whose command line the simulated one takes."""
+DATA = Path(__file__).with_name("data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Period:
 
 def known_versions(engine: EngineKind) -> tuple[str, ...]:
     """Return the releases in the data, oldest first."""
-    return tuple(_document(_owner(engine))["versions"])
+    return _versions(_owner(engine))
 
 
 def newest_version(engine: EngineKind) -> str:
@@ -73,6 +74,11 @@ def history(engine: EngineKind) -> Mapping[str, tuple[Period, ...]]:
 
 
 @cache
+def _versions(engine: EngineKind) -> tuple[str, ...]:
+    return tuple(_document(engine)["versions"])
+
+
+@cache
 def _table(engine: EngineKind, wanted: str) -> FlagTable:
     document = _document(engine)
     versions = document["versions"]
@@ -85,12 +91,9 @@ def _table(engine: EngineKind, wanted: str) -> FlagTable:
     return FlagTable(engine.value, wanted, flags, exact=stand_in == have)
 
 
-@cache
 def _document(engine: EngineKind) -> dict[str, Any]:
-    text = (resources.files("qwen_tui_profiles.flags") / "data" / f"{engine.value}.json").read_text(
-        encoding="utf-8"
-    )
-    document: dict[str, Any] = json.loads(text)
+    """Read the data; only what is made of it is kept."""
+    document: dict[str, Any] = json.loads((DATA / f"{engine.value}.json").read_bytes())
     return document
 
 
