@@ -103,6 +103,10 @@ class LiveWindow:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cached_host_tokens: int | None = None
+    """Of the cached ones, those that HiCache brought back from host memory; ``None`` = none yet."""
+    cached_storage_tokens: int | None = None
+    """The same from a storage behind it."""
     cache_hit_rate: float | None = None
     accept_length: float | None = None
     """Tokens per verify step with the bonus token, pooled over requests."""

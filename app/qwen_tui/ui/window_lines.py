@@ -93,6 +93,8 @@ ROWS: tuple[WindowRow, ...] = (
     WindowRow(t("prefill tok/s"), _number("prefill_tok_s"), "prefill_tok_s"),
     WindowRow(t("prompt tokens"), _number("prompt_tokens")),
     WindowRow(t("of them cached"), _number("cached_tokens")),
+    WindowRow(t("from host memory"), _number("cached_host_tokens")),
+    WindowRow(t("from a storage"), _number("cached_storage_tokens")),
     WindowRow(t("hit rate"), _share("cache_hit_rate")),
     WindowRow(t("output tokens"), _number("output_tokens")),
     WindowRow(t("accept length"), _number("accept_length", 2)),

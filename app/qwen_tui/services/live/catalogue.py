@@ -69,6 +69,10 @@ def _mode(name: str) -> tuple[tuple[str, str], ...]:
     return (("mode", name),)
 
 
+def _from(source: str) -> tuple[tuple[str, str], ...]:
+    return (("cache_source", source),)
+
+
 SGLANG: Final = Engine(
     "sglang",
     "sglang",
@@ -99,6 +103,8 @@ SGLANG: Final = Engine(
         Counter("prompt_tokens", ("sglang:prompt_tokens_total",), note="at request end"),
         Counter("output_tokens", ("sglang:generation_tokens_total",), note="at request end"),
         Counter("cached_tokens", ("sglang:cached_tokens_total",), note="at request end"),
+        Counter("cached_host", ("sglang:cached_tokens_total",), _from("host"), "0.5.9.."),
+        Counter("cached_storage", ("sglang:cached_tokens_total",), _from("storage"), "0.5.9.."),
         Counter("requests", ("sglang:num_requests_total",), note="at request end"),
         Counter("aborted", ("sglang:num_aborted_requests_total",), note="0.5.4.."),
         Counter("retracted", ("sglang:num_retracted_requests_total",), note="0.5.7.."),
@@ -231,8 +237,8 @@ SMG: Final = Engine(
         Counter("prompt_tokens", ("smg_router_tokens_total",), (("token_type", "input"),)),
     ),
     # No end-to-end time: the clock of smg_http_request_duration_seconds and of
-    # smg_router_request_duration_seconds stops at the head of a streamed answer (seen: 2 ms of
-    # requests that took 500).
+    # smg_router_request_duration_seconds stops at the head of a streamed answer, which SGLang
+    # 0.5.23 sends with its first token.
     histograms=(
         Histogram("ttft", ("smg_router_ttft_seconds",), note="gRPC workers only"),
         Histogram("queue_time", ("smg_pd_prefill_admission_wait_seconds",)),

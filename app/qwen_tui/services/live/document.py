@@ -86,6 +86,8 @@ def _window(window: LiveWindow) -> dict[str, Any]:
         "prompt_tokens": window.prompt_tokens,
         "output_tokens": window.output_tokens,
         "cached_tokens": window.cached_tokens,
+        "cached_host_tokens": window.cached_host_tokens,
+        "cached_storage_tokens": window.cached_storage_tokens,
         "cache_hit_rate": _r(window.cache_hit_rate, 4),
         "accept_length": _r(window.accept_length),
         "accept_rate": _r(window.accept_rate, 4),

@@ -151,6 +151,8 @@ def live_window(
         prompt_tokens=_whole(window.get("prompt_tokens")),
         output_tokens=_whole(output),
         cached_tokens=_whole(window.get("cached_tokens" if engine == "sglang" else "prefix_hits")),
+        cached_host_tokens=_whole(window.get("cached_host")),
+        cached_storage_tokens=_whole(window.get("cached_storage")),
         cache_hit_rate=hit_rate(window, engine),
         accept_length=accept_length(window, engine),
         accept_rate=accept_rate(window, engine, draft_tokens),
