@@ -103,7 +103,9 @@ READINGS = (
         facts={
             "kv_tokens": 1599522, "mamba_slots": 8, "max_running_requests_effective": 2,
             "context_len": 262144, "context_len_requested": None, "context_usable": 262138,
+            "hicache_host_tokens": 240956, "hicache_host_gb": 1.97,
         },
+        findings=("log.hicache_small",),
     ),
     Reading(
         "h200/tiny-ctx-too-long.log", ready=False, phase="args",

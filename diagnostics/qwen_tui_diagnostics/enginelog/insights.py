@@ -32,6 +32,7 @@ def insights_of(
         yield from _late(boot)
         yield from _idle(boot, facts)
         yield from _margin(boot, facts)
+        yield from _small_host_cache(boot, facts)
     if seen is not None:
         yield from _pinned(seen)
         yield from _full(boot, seen)
@@ -150,6 +151,30 @@ def _margin(boot: Boot, facts: Mapping[str, Value]) -> Iterator[Finding]:
         until=None,
         remedy=t("Give at least {slots} slots.", slots=per * running + 1),
     )  # fmt: skip
+
+
+def _small_host_cache(boot: Boot, facts: Mapping[str, Value]) -> Iterator[Finding]:
+    """A host pool below the GPU's holds little that the GPU does not hold as well."""
+    host, tokens = boot.facts.get("hicache_host_tokens"), facts.get("kv_tokens")
+    if host is None or not isinstance(host.value, int) or not isinstance(tokens, int):
+        return
+    if host.value >= tokens:
+        return
+    yield Finding(
+        rule="log.hicache_small",
+        severity=Severity.WARN,
+        title=t(
+            "HiCache holds {host} tokens in host memory, fewer than the {tokens} of the KV pool: "
+            "it brings little.",
+            host=f"{host.value:,}",
+            tokens=f"{tokens:,}",
+        ),
+        evidence=t("line {number}", number=host.line.number),
+        source="SGLang's own warning (recorded boot tiny-hicache, 0.5.17)",
+        since="0.5.17",
+        until=None,
+        remedy=t("Raise --hicache-size (GB a rank) or --hicache-ratio, or turn HiCache off."),
+    )
 
 
 def _pinned(seen: RuntimeFacts) -> Iterator[Finding]:

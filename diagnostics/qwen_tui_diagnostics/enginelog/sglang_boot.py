@@ -178,6 +178,15 @@ SGLANG_BOOT = compile_rows(
             phase="kv_pool",
         ),
         row(
+            "hicache_pool",
+            E,
+            "Allocating kv hierarchical KV host pool: ",
+            r"Allocating kv hierarchical KV host pool: (?P<tokens>\d+) tokens, "
+            r"(?P<gb>\d+(?:\.\d+)?) GB host memory",
+            "HiCache takes host memory for what the KV pool pushes out",
+            facts={"tokens": "hicache_host_tokens", "gb": "hicache_host_gb"},
+        ),
+        row(
             "swa_pools",
             E,
             "Use sliding window memory pool. ",

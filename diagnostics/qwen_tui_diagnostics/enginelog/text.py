@@ -63,6 +63,7 @@ _FIGURES: tuple[tuple[str, Text], ...] = (
     ("dp_replicas", t("replicas (above: the smallest)")),
     ("kv_tokens_all", t("KV pool of all replicas (tokens)")),
     ("max_running_requests_all", t("running requests of all replicas")),
+    ("hicache_host_tokens", t("HiCache in host memory (tokens)")),
     ("mamba_slots", t("state slots")),
     ("mamba_slots_per_request", t("slots per request")),
     ("attention_block_size", t("block of the prefix cache (tokens)")),
