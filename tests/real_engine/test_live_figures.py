@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.live.target import Target
 from qwen_tui.services.probe import probe
 from qwen_tui.services.probe.stream import chat_body, record_chat
+from real_engine.recording import RecordingPoller, total
 
 if TYPE_CHECKING:
-    from qwen_tui.services.live.answer import Answer
     from qwen_tui.services.snapshots import LiveSnapshot
     from real_engine.conftest import RealEngine
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
-
-
-class RecordingPoller(MetricPoller):
-    """Keeps every raw scrape with its time."""
-
-    scrapes: list[tuple[float, str]]
-
-    async def _get(self, path: str) -> Answer:
-        if path == "/metrics":
-            answer = await super()._get(path)
-            self.scrapes.append((time.monotonic(), answer.body.decode()))
-            return answer
-        return await super()._get(path)
-
-
-def total(text: str, name: str, **labels: str) -> float:
-    return sum(
-        s.value
-        for family in text_string_to_metric_families(text)
-        for s in family.samples
-        if s.name == name and all(s.labels.get(k) == v for k, v in labels.items())
-    )
 
 
 async def watch_under_load(url: str) -> tuple[list[tuple[float, str]], list[LiveSnapshot]]:
