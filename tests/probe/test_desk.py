@@ -41,7 +41,7 @@ class Desk:
         paths.settings.write_text(settings)
         self.noted: list[ProbeResult] = []
 
-        async def api_key() -> str | None:
+        async def api_key(_: str) -> str | None:
             return key
 
         self.probes = RealProbes(paths, api_key, self.noted.append)

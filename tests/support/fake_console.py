@@ -312,6 +312,8 @@ class FakeConsole:
         self.repairs: RepairDesk = self.fake_repairs
         self.fake_fleet = FakeFleet()
         self.fleet: FleetDesk = self.fake_fleet
+        self.fake_fleet_probes = FakeProbes(self.calls)
+        self.fleet_probes: ProbeDesk = self.fake_fleet_probes
         self.guide: str | None = "done"
         self.chosen = Settings()
         self.rights: list[tuple[bool, int | None]] = [(True, None)]

@@ -103,6 +103,8 @@ class ConsoleServices(Protocol):
     probes: ProbeDesk
     repairs: RepairDesk
     fleet: FleetDesk
+    fleet_probes: ProbeDesk
+    """Probes of the fleet's servers: each with its own key, none through the gateway."""
 
     async def settings(self) -> Settings:
         """Read the user's settings."""

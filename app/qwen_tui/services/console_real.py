@@ -85,7 +85,9 @@ class RealConsole:
         self.probes: ProbeDesk = RealProbes(paths, self._api_key, self._note_probe)
         self._doctor = RealDoctor(paths)
         self.repairs: RepairDesk = self._doctor
-        self.fleet: FleetDesk = RealFleet(paths)
+        fleet = RealFleet(paths)
+        self.fleet: FleetDesk = fleet
+        self.fleet_probes: ProbeDesk = RealProbes(paths, fleet.key, gateway=False)
         self._poller: MetricPoller | None = None
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
@@ -237,7 +239,7 @@ class RealConsole:
         async for snapshot in poller.stream():
             yield snapshot
 
-    async def _api_key(self) -> str | None:
+    async def _api_key(self, _: str) -> str | None:
         return (await self._server()).api_key()
 
     def _note_probe(self, result: ProbeResult) -> None:

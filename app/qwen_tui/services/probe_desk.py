@@ -31,19 +31,23 @@ class RealProbes:
     def __init__(
         self,
         paths: Paths,
-        api_key: Callable[[], Awaitable[str | None]],
-        note: Callable[[ProbeResult], None],
+        api_key: Callable[[str], Awaitable[str | None]],
+        note: Callable[[ProbeResult], None] = lambda _: None,
+        *,
+        gateway: bool = True,
     ) -> None:
         """Prepare.
 
         Args:
             paths: Where the settings are.
-            api_key: Returns the engine's key.
+            api_key: Returns the key that the server at an address may be sent.
             note: Is told every result, so that alarms can compare it with earlier ones.
+            gateway: The configured gateway stands in front of these servers.
         """
         self._paths = paths
         self._api_key = api_key
         self._note = note
+        self._through = gateway
 
     def kinds(self) -> tuple[ProbeKind, ...]:
         """Return the table's rows, and the boundary."""
@@ -52,19 +56,19 @@ class RealProbes:
     async def menu(self, url: str) -> ProbeMenu:
         """Ask for vision and usable context at once."""
         await load_module("qwen_tui.services.probe.probing")
-        key = await self._api_key()
+        key = await self._api_key(url)
         settings = await asyncio.to_thread(self._settings)
         vision, usable = await asyncio.gather(_vision(url, key), _usable(url, key))
         kinds = tuple(k for k in self.kinds() if k.name != "image" or vision is not False)
-        return ProbeMenu(kinds, usable, settings.gateway)
+        return ProbeMenu(kinds, usable, settings.gateway if self._through else None)
 
     async def send(self, url: str, kind: str) -> ProbeReport:
         """Send it, and with a gateway compare."""
         probing = await load_module("qwen_tui.services.probe.probing")
-        key = await self._api_key()
+        key = await self._api_key(url)
         settings = await asyncio.to_thread(self._settings)
         result: ProbeResult
-        if settings.gateway is None or kind == probing.BOUNDARY:
+        if settings.gateway is None or not self._through or kind == probing.BOUNDARY:
             result = await probing.probe(url, kind=kind, api_key=key)
             self._note(result)
             return ProbeReport(url, result)
@@ -77,14 +81,14 @@ class RealProbes:
 
     async def curl(self, url: str, kind: str) -> str:
         """Ask which model serves, and write the command."""
-        from qwen_tui.services.keys import API_KEY_VARIABLE
         from qwen_tui.services.live.http1 import Target
         from qwen_tui.services.probe.probing import curl_command
         from qwen_tui.services.probe.served import find_served
 
-        key = await self._api_key()
+        key = await self._api_key(url)
         served = await find_served(Target.parse(url), api_key=key)
-        variable = None if key is None else API_KEY_VARIABLE
+        settings = await asyncio.to_thread(self._settings)
+        variable = None if key is None else _holder(key, settings)
         return curl_command(url, kind, served.model, key_variable=variable, sglang=served.sglang)
 
     def _settings(self) -> Settings:
@@ -106,6 +110,14 @@ def probe_kinds() -> tuple[ProbeKind, ...]:
           margin=MARGIN_TOKENS),
     )  # fmt: skip
     return (*(ProbeKind(k.name, k.title, k.note) for k in KINDS.values()), boundary)
+
+
+def _holder(key: str, settings: Settings) -> str:
+    """Return the name of the variable to take a key from; the key itself is never written."""
+    from qwen_tui.services.keys import API_KEY_VARIABLE
+
+    names = (API_KEY_VARIABLE, *settings.fleet_keys.values())
+    return next((name for name in names if name and os.environ.get(name) == key), API_KEY_VARIABLE)
 
 
 def _gateway(settings: Settings) -> Route:

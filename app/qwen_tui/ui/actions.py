@@ -19,7 +19,7 @@ from qwen_tui.ui.screens.guide import GuideCard, next_step
 from qwen_tui.ui.screens.picker import PickProfile
 from qwen_tui.ui.screens.place import Place
 from qwen_tui.ui.screens.swap import DRAIN_S, SwapCard, SwapSheet
-from qwen_tui.ui.widgets.keybar import key_name
+from qwen_tui.ui.widgets.keybar import shown_key
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from qwen_tui.services.console import ConsoleServices, Progress
-    from qwen_tui.ui.commands import Command
     from qwen_tui.ui.state import View
     from qwen_tui_profiles.plan.result import Plan
     from qwen_tui_profiles.profile import EngineProfile
@@ -187,13 +186,9 @@ class Actions(App[None]):
         here = screen.COMMANDS_HERE if isinstance(screen, Place) else ()
         # The places have a card of their own.
         shown = [c for c in (*here, *APP) if not c.id.startswith("place.") or c in here]
-        rows = [(self._key_of(c), c, c.when(self.view)) for c in shown]
+        rows = [(shown_key(self, c), c, c.when(self.view)) for c in shown]
         about = screen.ABOUT if isinstance(screen, Place) else t("The console.")
         self.push_screen(HelpCard(self.view, about, rows))
-
-    def _key_of(self, command: Command) -> str:
-        moved = self._keymap.get(command.id) or command.keys
-        return key_name(moved.partition(",")[0])
 
     def action_leave(self) -> None:
         """Leave; with a server or a download running, say what becomes of it."""

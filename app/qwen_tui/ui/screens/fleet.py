@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from qwen_tui.ui.commands import Command, bindings
 from qwen_tui.ui.fleet_lines import fleet_head, fleet_lines, fleet_row
+from qwen_tui.ui.fleet_probes import FleetProbes
 from qwen_tui.ui.messages import Failed
 from qwen_tui.ui.screens.cards import InputCard
 from qwen_tui.ui.screens.place import BACK, Kit, Place
+from qwen_tui.ui.screens.server import ServerCard
 from qwen_tui.ui.screens.windows import WindowsCard
 from qwen_tui.ui.state import Series, View
 from qwen_tui.ui.widgets.list_detail import ListDetail, ListRow
-from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui.ui.words import engine_words
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
@@ -26,13 +24,12 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from textual.app import ComposeResult
     from textual.widget import Widget
     from textual.worker import Worker
 
     from qwen_tui.services.snapshots import LiveSnapshot
 
-__all__ = ["FleetScreen", "ServerCard"]
+__all__ = ["FleetScreen"]
 
 HEAD = "head"
 
@@ -87,6 +84,9 @@ class FleetScreen(Place):
         self._lives: dict[str, LiveSnapshot] = {}
         self._series: dict[str, Series] = {}
         self._worker: Worker[None] | None = None
+        self._probes = FleetProbes(
+            self.app, kit.services.fleet_probes, self._server_view, self._probed
+        )
 
     def content(self) -> Iterable[Widget]:
         """Yield list and pane."""
@@ -195,9 +195,20 @@ class FleetScreen(Place):
         if event.row == self._own:
             await self.app.run_action("go('home')", self.app)
         else:
-            series = self._series.setdefault(event.row, Series())
-            card = ServerCard(event.row, series, self._live(event.row))
+            card = ServerCard(event.row, self._server_view(event.row), self._probes)
             self.app.push_screen(card)
+
+    def _server_view(self, url: str) -> View:
+        """Return what is known of one of the servers, and what may be done."""
+        series = self._series.setdefault(url, Series())
+        return View(series=series, live=self._lives.get(url), controls=self._app_view().controls)
+
+    def _probed(self, url: str) -> bool:
+        """Show that a probe began or came back; tell whether its server is what is looked at."""
+        cards = [c for c in self.app.screen_stack if isinstance(c, ServerCard) and c.url == url]
+        for card in cards:
+            card.renew()
+        return self.app.screen in cards
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what stands in the settings can be taken out of them."""
@@ -240,48 +251,3 @@ class FleetScreen(Place):
         url = self.current or ""
         self.app.copy_to_clipboard(url)
         self.notify(tr(t("Copied: {what}", what=url)), markup=False)
-
-
-class ServerCard(ModalScreen[None]):
-    """The live figures of one server of the fleet, as Home has them."""
-
-    DEFAULT_CSS = """
-    ServerCard { align: center middle; }
-    ServerCard > Vertical {
-        width: 98%; height: 18; max-height: 94%; border: round $accent; background: $surface;
-        padding: 0; border-title-style: bold; border-subtitle-color: $foreground;
-    }
-    ServerCard LivePanel { height: 1fr; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q", "dismiss(None)", "Back", show=False),
-        Binding("w", "figures", "Figures", show=False),
-    ]
-
-    def __init__(self, url: str, series: Series, live: LiveSnapshot | None) -> None:
-        super().__init__()
-        self.url = url
-        self._first = View(series=series, live=live)
-
-    def compose(self) -> ComposeResult:
-        """Lay out the panel."""
-        with Vertical() as box:
-            box.border_title = Content(self.url)
-            box.border_subtitle = Content.assemble(
-                *(("w", "bold $accent"), f" {tr(t('Figures'))}   "),
-                *(("Esc", "bold $accent"), f" {tr(t('Back'))}"),
-            )
-            yield LivePanel()
-
-    def on_mount(self) -> None:
-        """Show what is known already."""
-        self.query_one(LivePanel).view = self._first
-
-    def action_figures(self) -> None:
-        """Open every figure by windows."""
-        self.app.push_screen(WindowsCard(self.query_one(LivePanel).view, self.url, ours=False))
-
-    def show(self, live: LiveSnapshot) -> None:
-        """Show the newest figures."""
-        panel = self.query_one(LivePanel)
-        panel.view = panel.view.but(live=live)

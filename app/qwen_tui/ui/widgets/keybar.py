@@ -15,12 +15,13 @@ from qwen_tui_profiles.text import tr
 
 if TYPE_CHECKING:
     from textual import events
+    from textual.app import App
     from textual.dom import DOMNode
     from textual.screen import Screen
 
     from qwen_tui.ui.commands import Command
 
-__all__ = ["KeyBar", "key_line", "key_name"]
+__all__ = ["KeyBar", "key_line", "key_name", "shown_key"]
 
 KEEP_RANK = 90
 GAP = "  "
@@ -37,6 +38,12 @@ NAMES = {
 def key_name(key: str) -> str:
     """Return a key as a person writes it."""
     return NAMES.get(key) or key.replace("ctrl+", "^").replace("enter", "Enter")
+
+
+def shown_key(app: App[None], command: Command) -> str:
+    """Return the first key of a command, where the user has moved it to."""
+    moved = app._keymap.get(command.id) or command.keys
+    return key_name(moved.partition(",")[0])
 
 
 class KeyBar(Widget):
