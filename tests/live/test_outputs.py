@@ -215,6 +215,23 @@ async def test_watch_says_once_why_a_figure_is_missing(
     assert out.count("TTFT counts streaming requests only") == 1
 
 
+async def test_watch_names_a_router_and_shows_its_workers_side_by_side(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    router = Exporter()
+    for worker, active, healthy in (("http://a:1", 2, 1), ("http://b:1", 0, 0)):
+        router.set("smg_worker_requests_active", active, worker=worker)
+        router.set("smg_worker_health", healthy, worker=worker)
+    async with serve({"/metrics": document(router.text())}) as server:
+        assert await run_cli("watch", "--url", server.url, "--count", "1", "--no-gpu") == 0
+    first, alarm = capsys.readouterr().out.splitlines()
+    assert first == (
+        "router: 1 of 2 workers healthy, 2 in flight, — requests taken  "
+        "[a:1: 2+—, b:1: does not answer]"
+    )
+    assert alarm == "  ERROR 1 of 2 workers behind the router do not answer: http://b:1."
+
+
 async def test_watch_of_nobody_ends_with_one_and_says_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from qwen_tui.services.live.fronts import front_words
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.curves import percentile
@@ -70,8 +71,16 @@ def fleet_row(url: str, live: LiveSnapshot | None, width: int) -> Content:
     cells = [fit((figure(live), style), cells, "right") for _, cells, figure in COLUMNS]
     line = Content.assemble(head, *cells)
     if width - line.cell_length >= BOUND:
-        line = Content.assemble(line, (f"  {bound_words(live)}", "$foreground-muted"))
+        line = Content.assemble(line, (f"  {_what(live)}", "$foreground-muted"))
     return fit(line, width)
+
+
+def _what(live: LiveSnapshot) -> str:
+    """Name a router or gateway, with how many of its workers answer; of an engine, its limit."""
+    if front_words(live) is None:
+        return bound_words(live)
+    told = [r.healthy for r in live.replicas if r.healthy is not None]
+    return ENGINES[live.source] + (f" {sum(told)}/{len(told)}" if told else "")
 
 
 def _short(url: str) -> str:
@@ -114,7 +123,10 @@ def fleet_lines(
     if live.stale_s is not None:
         age = t("stale for {age}", age=figures.seconds(live.stale_s))
         out.append(Content.styled(tr(age), "bold $warning"))
-    if bound_words(live):
+    front = front_words(live) if live.error is None else None
+    if front is not None:
+        out += wrapped(tr(front), width)
+    elif bound_words(live):
         out += wrapped(bound_words(live), width)
     out += _limits(live, width)
     for alarm in live.alarms:
@@ -122,6 +134,8 @@ def fleet_lines(
     for replica in live.replicas:
         line = Content.assemble((replica.rank, "bold"), "  ", replica_words(replica))
         out.append(fit(line, width))
+    for note in live.notes:
+        out += wrapped((tr(note), "$foreground-muted"), width)
     return out
 
 

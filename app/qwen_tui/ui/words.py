@@ -42,7 +42,14 @@ PHASES: dict[str, Text] = {
     "stopping": t("stopping"),
 }
 
-ENGINES = {"sglang": "SGLang", "vllm": "vLLM"}
+ENGINES = {
+    "sglang": "SGLang",
+    "vllm": "vLLM",
+    "smg": "SGLang router",
+    "sgl_router": "SGLang router",
+    "litellm": "LiteLLM",
+}
+"""Names of what answers: engines, and what stands in front of them."""
 
 
 def state_mark(state: ServerState) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from qwen_tui_profiles.text import t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from qwen_tui.cli.target import ServerTarget
     from qwen_tui.services.probe.compare import Comparison
@@ -42,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gateway",
         metavar="URL",
-        help=tr(t("probe through this gateway as well, and show the difference")),
+        help=tr(
+            t(
+                "probe through this gateway as well, and show the difference (default, without "
+                "--url: the one under [gateway] in config.toml)"
+            )
+        ),
     )
     parser.add_argument(
         "--gateway-key-env", metavar="NAME", help=tr(t("variable that holds the gateway's key"))
@@ -74,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
             t("The boundary is the engine's own: it is not compared through a gateway."),
             t("Leave --gateway out."),
         )
+    if not args.url and not args.gateway and not args.curl and args.kind != BOUNDARY:
+        _take_settings(args)
     target = resolve_target(args)
     if args.curl:
         print(asyncio.run(_curl(args, target)))
@@ -85,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         key = read_key(args.gateway_key_env) if args.gateway_key_env else None
         comparison = asyncio.run(_compare(args, target, key))
         results = comparison.direct
-        findings = _gateway_findings(args.gateway_compose)
+        findings = _gateway_findings(args.gateway, args.gateway_compose, comparison.source)
     else:
         results = asyncio.run(_repeat(args, target))
     if args.json:
@@ -103,6 +110,18 @@ def run(args: argparse.Namespace) -> int:
     if all(r.outcome == "not_applicable" for r in everything):
         return 2
     return 0 if all(r.error is None for r in everything) else 1
+
+
+def _take_settings(args: argparse.Namespace) -> None:
+    """Take the gateway in front of our own server from the settings, where there is one."""
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.settings import load_settings
+
+    settings = load_settings(Paths.default())
+    if settings.gateway is not None:
+        args.gateway = settings.gateway
+        args.gateway_model = args.gateway_model or settings.gateway_model
+        args.gateway_key_env = args.gateway_key_env or settings.gateway_key_env
 
 
 async def _repeat(args: argparse.Namespace, target: ServerTarget) -> tuple[ProbeResult, ...]:
@@ -142,10 +161,13 @@ async def _curl(args: argparse.Namespace, target: ServerTarget) -> str:
     )
 
 
-def _gateway_findings(compose: Path | None) -> list[Finding]:
+def _gateway_findings(url: str, compose: Path | None, source: str) -> list[Finding]:
     from qwen_tui.services.live.gateway import compose_findings, debug_findings, running_gateways
+    from qwen_tui.services.live.target import Target
 
-    found = debug_findings(running_gateways())
+    found: list[Finding] = []
+    if source in {"litellm", "other", "unknown"}:  # else it is known to be something else
+        found = debug_findings(running_gateways(), Target.parse(url).port)
     return found + (compose_findings(compose) if compose is not None else [])
 
 
@@ -219,6 +241,8 @@ def _tell_gateway(comparison: Comparison) -> None:
             )
         )
     )
+    for line in _passed_on(comparison):
+        print(tr(line))
     queue = comparison.queue_time
     if queue is not None:
         print(
@@ -230,6 +254,22 @@ def _tell_gateway(comparison: Comparison) -> None:
                 )
             )
         )
+
+
+def _passed_on(comparison: Comparison) -> Iterator[Text]:
+    """Say what the gateway's answers tell of tokens, and what they leave out."""
+    from qwen_tui.services.probe.compare import median_of
+
+    last = comparison.gateway[-1]
+    yield t(
+        "through the gateway: {tokens} tokens, prompt {prompt} tokens, {cached} from the cache",
+        tokens=_figure(last.tokens, ",d"),
+        prompt=_figure(last.prompt_tokens, ",d"),
+        cached=_figure(last.cached_tokens, ",d"),
+    )
+    direct = median_of(comparison.direct, "cached_tokens")
+    if direct is not None and last.cached_tokens is None:
+        yield t("Cached tokens are not told through the gateway.")
 
 
 def _figure(value: float | None, form: str) -> str:

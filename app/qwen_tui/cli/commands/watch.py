@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from qwen_tui.cli.target import ServerTarget
-    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot
+    from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ReplicaSnapshot
     from qwen_tui_profiles.findings import Clamp
 
 _GPU_INTERVAL_S = 2.0
+_MOST_REPLICAS = 8
+"""In a line; `--json` has them all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,11 +159,25 @@ class _Watch:
 
 
 def _line(snapshot: LiveSnapshot) -> str:
+    from qwen_tui.services.live.fronts import front_words
+
     if snapshot.error is not None:
         age = "" if snapshot.stale_s is None else tr(t(" ({s:.0f} s old)", s=snapshot.stale_s))
         return f"{snapshot.source}: {tr(snapshot.error)}{age}"
+    front = front_words(snapshot)
+    line = _figures(snapshot) if front is None else tr(front)
+    if len(snapshot.replicas) > 1:
+        line += "  [" + ", ".join(_replica(r) for r in snapshot.replicas[:_MOST_REPLICAS]) + "]"
+    if front is None and snapshot.bound_by is not None:
+        line += "  · " + tr(snapshot.bound_by)
+    for alarm in snapshot.alarms:
+        line += f"\n  {alarm.severity.value.upper()} {tr(alarm.text)}"
+    return line
+
+
+def _figures(snapshot: LiveSnapshot) -> str:
     ttft = snapshot.ttft
-    line = tr(
+    return tr(
         t(
             "running {running}  waiting {queue}  KV {kv}  decode {decode} tok/s  "
             "accept {accept}  hit {hit}  TTFT p50 {p50} p95 {p95} ms",
@@ -175,11 +191,17 @@ def _line(snapshot: LiveSnapshot) -> str:
             p95=_show(None if ttft is None else ttft.p95_ms, ",.0f"),
         )
     )
-    if snapshot.bound_by is not None:
-        line += "  · " + tr(snapshot.bound_by)
-    for alarm in snapshot.alarms:
-        line += f"\n  {alarm.severity.value.upper()} {tr(alarm.text)}"
-    return line
+
+
+def _replica(replica: ReplicaSnapshot) -> str:
+    """Return running + waiting requests of one replica, or that it does not answer."""
+    rank = replica.rank.removeprefix("http://")
+    if replica.healthy is False:
+        return f"{rank}: " + tr(t("does not answer"))
+    if replica.running is None and replica.healthy:
+        return f"{rank}: " + tr(t("healthy"))
+    running, queue = _show(replica.running, "d"), _show(replica.queue, "d")
+    return f"{rank}: {running}+{queue}"
 
 
 def _show(value: float | None, form: str) -> str:

@@ -72,7 +72,7 @@ class FrontWatch:
             FetchError: no answer.
         """
         known = self._asked_at is not None and now - self._asked_at < self.again_s
-        if not known or (self._front is not None and self._front.workers):
+        if not known or (self._front is not None and self._front.source == "smg"):
             self._front = await find_front(self.ask)
             self._asked_at = now
         return self._front

@@ -6,7 +6,10 @@ Measured by the seed on a 63,000-token prompt: 39.5 tok/s with LiteLLM's detaile
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from qwen_tui_profiles.errors import InputError
@@ -15,46 +18,117 @@ from qwen_tui_profiles.foreign import clean, redact, redact_argv
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["compose_findings", "debug_findings", "running_gateways"]
+    import psutil
 
-_FLAGS: Final = frozenset({"--detailed_debug", "--detailed-debug", "--debug"})
+__all__ = ["GatewayProcess", "compose_findings", "debug_findings", "running_gateways"]
+
+_FLAG: Final = "--detailed_debug"
+"""``--debug`` beside it is LiteLLM's INFO: a line a request, not the request (1.108.7)."""
+_CONFIG: Final = frozenset({"--config", "-c"})
+_VARIABLES: Final = ("LITELLM_LOG", "DETAILED_DEBUG")
 _NAME: Final = re.compile(r"(?:^|[/\\])litellm(?:$|[-_.]|/)|\blitellm\b", re.IGNORECASE)
-_COMPOSE_DEBUG: Final = re.compile(
-    r"--detailed[-_]debug|--debug\b|LITELLM_LOG\W+DEBUG|set_verbose\W+true", re.IGNORECASE
+_DEBUG: Final = re.compile(
+    r"--detailed_debug\b|LITELLM_LOG\W+DEBUG|DETAILED_DEBUG\W+(?:true|1)|set_verbose\W+true",
+    re.IGNORECASE,
 )
 _MAX_COMPOSE_BYTES: Final = 1024 * 1024
 SOURCE: Final = "seed 000: +107 % at 63,000 tokens without it"
 
 
-def running_gateways() -> list[tuple[int, tuple[str, ...]]]:
-    """Return (pid, argv) of every LiteLLM process that may be looked at."""
+@dataclass(frozen=True, slots=True)
+class GatewayProcess:
+    """One LiteLLM process, as far as we may look at it."""
+
+    pid: int
+    argv: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+    """Those of its environment that set how much is logged, as ``NAME=value``."""
+    folder: Path | None = None
+    """Working folder."""
+    ports: frozenset[int] = frozenset()
+    """Where it listens (inside a container: the container's own ports)."""
+
+
+def running_gateways() -> list[GatewayProcess]:
+    """Return every LiteLLM process that may be looked at."""
     import psutil
 
-    found: list[tuple[int, tuple[str, ...]]] = []
+    found: list[GatewayProcess] = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         argv = process.info["cmdline"] or []
         # The program or the module, not an argument that happens to hold the word.
         if any(_NAME.search(part) for part in argv[:3]):
-            found.append((process.info["pid"], tuple(argv)))
+            found.append(_look(process, tuple(argv)))
     return found
 
 
-def debug_findings(gateways: Iterable[tuple[int, Sequence[str]]]) -> list[Finding]:
-    """Return a finding for each gateway process that was started with debug logging."""
-    findings = []
-    for pid, argv in gateways:
-        flag = next((a for a in argv if a.split("=", 1)[0] in _FLAGS), None)
-        if flag is not None:
-            shown = " ".join(redact_argv([clean(a) for a in argv]))[:300]
-            findings.append(_finding(f"pid {pid}: {shown}"))
-    return findings
+def _look(process: psutil.Process, argv: tuple[str, ...]) -> GatewayProcess:
+    import psutil
+
+    variables: tuple[str, ...] = ()
+    folder: Path | None = None
+    ports: frozenset[int] = frozenset()
+    try:
+        environment: Mapping[str, str] = process.environ()
+        variables = tuple(f"{n}={environment[n]}" for n in _VARIABLES if n in environment)
+        folder = Path(process.cwd())
+        ports = frozenset(
+            c.laddr.port
+            for c in process.net_connections("tcp")
+            if c.status == psutil.CONN_LISTEN and c.laddr
+        )
+    except (psutil.Error, OSError):
+        pass  # somebody else's process: its arguments are all that is seen
+    return GatewayProcess(process.pid, argv, variables, folder, ports)
+
+
+def debug_findings(gateways: Iterable[GatewayProcess], port: int | None = None) -> list[Finding]:
+    """Return a finding for each gateway that logs its requests: by argument, variable or config.
+
+    Args:
+        gateways: What runs.
+        port: Where the gateway in question listens. When one of them does, only that one counts;
+            else all do, as the port of a container is not seen from outside.
+    """
+    known = list(gateways)
+    there = [g for g in known if port in g.ports] or known
+    return [finding for gateway in there for finding in _of(gateway)]
+
+
+def _of(gateway: GatewayProcess) -> list[Finding]:
+    if _FLAG in gateway.argv:
+        shown = " ".join(redact_argv([clean(a) for a in gateway.argv]))[:300]
+        return [_finding(f"pid {gateway.pid}: {shown}")]
+    # With --debug LiteLLM does not look at LITELLM_LOG.
+    asked = () if "--debug" in gateway.argv else gateway.variables
+    found = [
+        _finding(f"pid {gateway.pid}: {clean(variable)[:100]}")
+        for variable in asked
+        if _DEBUG.search(variable)
+    ]
+    config = _config(gateway)
+    if config is not None:
+        with contextlib.suppress(InputError):  # in a container, or not ours to read
+            found += compose_findings(config)
+    return found
+
+
+def _config(gateway: GatewayProcess) -> Path | None:
+    for at, argument in enumerate(gateway.argv):
+        name, equals, value = argument.partition("=")
+        if name not in _CONFIG:
+            continue
+        if not equals:
+            value = gateway.argv[at + 1] if at + 1 < len(gateway.argv) else ""
+        if value:
+            return (gateway.folder or Path()) / value
+    return None
 
 
 def compose_findings(path: Path) -> list[Finding]:
-    """Return a finding for each debug switch in a compose file that runs LiteLLM.
+    """Return a finding for each debug switch in LiteLLM's configuration or compose file.
 
     Raises:
         InputError: the file cannot be read.
@@ -80,7 +154,7 @@ def compose_findings(path: Path) -> list[Finding]:
     return [
         _finding(f"{path}:{number}: {redact(clean(line.strip()))[:200]}")
         for number, line in enumerate(text.splitlines(), 1)
-        if _COMPOSE_DEBUG.search(line.split("#", 1)[0])
+        if _DEBUG.search(line.split("#", 1)[0])
     ]
 
 

@@ -37,6 +37,8 @@ class Comparison:
     gateway: tuple[ProbeResult, ...]
     queue_time: LatencySummary | None = None
     """How long requests waited inside the gateway meanwhile, as its own metrics say."""
+    source: str = "unknown"
+    """What the gateway is by its metrics (see :class:`LiveSnapshot`)."""
 
     @property
     def ttft_added_ms(self) -> float | None:
@@ -80,8 +82,13 @@ async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) ->
             if number < 0 and failed:
                 del routes[name]  # no use in asking again what cannot be reached
     after = await metrics.poll()
-    queue_time = after.windows[-2].queue_time if after.source in FRONTS else None
-    return Comparison(tuple(found["direct"]), tuple(found["gateway"]), queue_time)
+    window = after.five_minutes if after.source in FRONTS else None
+    return Comparison(
+        tuple(found["direct"]),
+        tuple(found["gateway"]),
+        None if window is None else window.queue_time,
+        after.source,
+    )
 
 
 async def repeat(route: Route, *, kind: str, runs: int) -> tuple[ProbeResult, ...]:

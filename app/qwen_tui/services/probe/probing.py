@@ -67,7 +67,7 @@ async def _chat(
     target: Target, kind: Kind, *, api_key: str | None, model: str | None
 ) -> ProbeResult:
     # These also warm our own code and the path to the server before the clock starts.
-    served = await find_served(target, api_key=api_key)
+    served = await find_served(target, api_key=api_key, model=model)
     if kind.wants_vision and await has_vision(target, api_key=api_key) is False:
         return _without_figures(
             kind.name, t("This server takes no pictures: it has no vision tower."), "not_applicable"

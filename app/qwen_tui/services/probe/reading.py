@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _THINK_START = "<think>"
 _THINK_END = "</think>"
 
-__all__ = ["Chunk", "StreamFigures", "read_stream"]
+__all__ = ["Chunk", "StreamFigures", "error_text", "read_stream"]
 
 _STEP_TOKENS = 16
 """More tokens than one step of speculation brings. A first chunk that holds more shows that earlier
@@ -85,11 +85,7 @@ def read_stream(recording: Recording) -> StreamFigures:
     answer = recording.answer
     if answer.status != 200:
         out.outcome = "refused"
-        out.error = t(
-            "The server refused the request with {status}: {reason}",
-            status=answer.status,
-            reason=_error_text(answer.body),
-        )
+        out.error = _refusal(answer.status, answer.body)
         return out
     chunks: list[Chunk] = []
     done = False
@@ -102,7 +98,7 @@ def read_stream(recording: Recording) -> StreamFigures:
         if document is None:
             continue
         if "error" in document or document.get("object") == "error":
-            failed = _error_text(event.data.encode())
+            failed = error_text(event.data.encode())
             continue
         _take_chunk(document, event.at, out, chunks)
     _hide_raw_thoughts(chunks, out)
@@ -282,7 +278,23 @@ def _judge(
         out.error = t("Only reasoning came; the answer did not start within the token limit.")
 
 
-def _error_text(body: bytes) -> str:
+def _refusal(status: int, body: bytes) -> Text:
+    reason = error_text(body)
+    if "No connected db" in reason:
+        return t(
+            "The gateway refused the request with {status}: {reason} (LiteLLM without a database "
+            "says so of a key that is not its master key.)",
+            status=status,
+            reason=reason,
+        )
+    if status >= 500:
+        return t(
+            "The server failed at the request with {status}: {reason}", status=status, reason=reason
+        )
+    return t("The server refused the request with {status}: {reason}", status=status, reason=reason)
+
+
+def error_text(body: bytes) -> str:
     """Take the message out of any of the engines' error bodies."""
     document = _load(body.decode("utf-8", "replace"))
     found: object = None

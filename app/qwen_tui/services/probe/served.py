@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.live.http1 import FetchError, get
 from qwen_tui.services.live.serverinfo import read_models, read_server_info
+from qwen_tui.services.probe.reading import error_text
 from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ def bearer(api_key: str | None) -> dict[str, str]:
     return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
 
 
-async def find_served(target: Target, *, api_key: str | None) -> Served:
+async def find_served(target: Target, *, api_key: str | None, model: str | None = None) -> Served:
     """Ask ``/v1/models`` for the model's name.
+
+    With ``model`` given, a server that does not list its models is taken at that: the request
+    itself will tell what is wrong.
 
     Raises:
         FetchError: no answer, or one without a model.
@@ -53,7 +57,20 @@ async def find_served(target: Target, *, api_key: str | None) -> Served:
             t("Give it with --api-key-env NAME."),
         )
     name, context = read_models(answer.body)
-    if answer.status != 200 or name is None:
+    if answer.status != 200 and model is not None:
+        return Served(model, None, None)
+    if answer.status != 200:
+        raise FetchError(
+            "malformed",
+            t(
+                "{url}/v1/models answered {status}: {reason}",
+                url=target.url,
+                status=answer.status,
+                reason=error_text(answer.body),
+            ),
+            t("Check that the address is the engine's HTTP port."),
+        )
+    if name is None:
         raise FetchError(
             "malformed",
             t(

@@ -147,12 +147,22 @@ def _gateway(url: str, comparison: Comparison) -> list[Content]:
         _row(t("TTFT"), _added(comparison.ttft_added_ms), t("against the direct request")),
         _row(t("TTFO"), _added(comparison.ttfo_added_ms), t("one request each way")),
         _row(t("decode"), figures.share(comparison.decode_ratio), t("of the direct speed")),
+        _passed_on(comparison),
     ]
     queue = comparison.queue_time
     if queue is not None:
         note = t("mean wait inside the gateway, {n} requests", n=queue.n)
         out.append(_row(t("queue"), figures.latency(queue.mean_ms), note))
     return out
+
+
+def _passed_on(comparison: Comparison) -> Content:
+    """Return the tokens that the gateway's last answer tells of."""
+    last = comparison.gateway[-1]
+    note = t(
+        "of {prompt} prompt tokens, as the gateway tells", prompt=figures.count(last.prompt_tokens)
+    )
+    return _row(t("cached"), figures.count(last.cached_tokens), note)
 
 
 def _added(milliseconds: float | None) -> str:

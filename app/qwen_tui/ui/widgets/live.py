@@ -73,6 +73,11 @@ def bound_words(live: LiveSnapshot) -> str:
 
 def replica_words(replica: ReplicaSnapshot) -> str:
     """Say what one replica behind an address does."""
+    if replica.healthy is False:
+        return tr(t("does not answer"))
+    figured = (replica.running, replica.queue, replica.kv_used)
+    if replica.healthy and all(figure is None for figure in figured):
+        return tr(t("healthy"))
     text = t(
         "{running} running, {queue} waiting, KV {kv}",
         running=figures.count(replica.running),
