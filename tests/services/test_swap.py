@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,27 @@ async def test_a_target_that_cannot_be_launched_touches_nothing(
     assert "taken" in str(steps[-1].text)
     now = await running.snapshot(ask=True)
     assert (now.state, now.pid) == (ServerState.RUNNING, before.pid)
+
+
+async def test_a_full_disk_stops_the_swap_and_not_the_server(
+    paths: Paths, running: ServerSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a full tmpfs: the old server was stopped, and neither could be started."""
+    before = await running.snapshot()
+
+    def full(handle: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.posix_fallocate", full)
+        steps = await swap(running)
+    assert (steps[-1].outcome, steps[-1].failed) == (SwapOutcome.CANCELLED, True)
+    assert "No space left on device. Make room there" in str(steps[-1].text)
+    assert not [step for step in steps if step.name is SwapStepName.STOP]
+    now = await running.snapshot(ask=True)
+    assert (now.state, now.pid) == (ServerState.RUNNING, before.pid)
+    assert not list(RunStore(paths).folder.glob(".room-*"))
+    assert (await swap(running))[-1].outcome is SwapOutcome.SWAPPED
 
 
 async def test_when_going_back_fails_too_it_says_what_to_type(

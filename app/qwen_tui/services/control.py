@@ -118,7 +118,9 @@ class ServerControl:
         Raises:
             EngineError: no interpreter with this engine.
             LaunchError: a check failed and ``force`` is not given.
+            ConfigError: the state folder has no room for the run.
         """
+        await asyncio.to_thread(self._store.require_room)
         engine = find_engine(profile, self._paths, interpreter=interpreter)
         flight = await preflight(
             profile,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import itertools
 import json
@@ -52,6 +53,9 @@ SCHEMA = "qwen-tui.run/1"
 _HOLDER_BYTES = 2000
 KEPT_RUNS = 30
 """Records and logs kept; the history keeps more."""
+ROOM_BYTES = 2 * 1024 * 1024
+"""Records and boot logs of two runs, the next one and the way back (a boot prints 60 to 150 KB)."""
+_NO_FALLOCATE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 LEASE_WAIT_S = 2.0
 """How long to wait for somebody else's short piece of work."""
 
@@ -153,6 +157,28 @@ class RunStore:
             shutil.rmtree(folder, ignore_errors=True)
             raise _unwritable(folder, error) from error
         return record
+
+    def require_room(self) -> None:
+        """Make sure that runs can be written, before something is stopped for their sake.
+
+        A swap on a full disk would else end a good server, and could start neither the new one nor
+        the old one again.
+
+        Raises:
+            ConfigError: there is no room, or the folder cannot be written.
+        """
+        folder = self._paths.make(self.folder)
+        probe = folder / f".room-{secrets.token_hex(4)}"
+        try:
+            handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(handle, 0, ROOM_BYTES)
+            finally:
+                os.close(handle)
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno not in _NO_FALLOCATE:
+                raise _unwritable(folder, error) from error
 
     def save(self, record: RunRecord) -> bool:
         """Replace the record on disk; False when it cannot be written.

@@ -140,7 +140,10 @@ class Swap:
             await self._sequence()
         except QwenTuiError as error:
             # Nothing was touched yet: whatever raises later is caught where it can be undone.
-            await self._end(SwapOutcome.CANCELLED, error.message, failed=True)
+            said = error.message
+            if error.remedy is not None:
+                said = t("{message} {remedy}", message=said, remedy=error.remedy)
+            await self._end(SwapOutcome.CANCELLED, said, failed=True)
         except asyncio.CancelledError:
             self._control.intents.abandon()
             raise
