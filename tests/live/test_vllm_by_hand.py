@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from live.test_by_hand import Raw, hand_quantile
+from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.live.context import LiveContext
 from qwen_tui.services.live.exposition import ExpositionParser
 from qwen_tui.services.live.figures import FigureMaker
 from qwen_tui.services.live.normalise import normalise, wanted_names
 from qwen_tui.services.live.serverinfo import ServerLimits, read_models, read_version
 from qwen_tui.services.live.windows import History
+from support.metrics_server import document, serve
 
 if TYPE_CHECKING:
     from qwen_tui.services.snapshots import LatencySummary, LiveSnapshot
@@ -172,3 +174,34 @@ def test_what_the_server_says_of_itself() -> None:
     assert read_models(models) == ("/models/tiny-gpt2", 1024)
     assert read_version(b'{"version":"0.32.0"}') == "0.32.0"
     assert read_version(b"<html>") is None
+
+
+async def look(health: int) -> tuple[LiveSnapshot, list[str]]:
+    """Poll a server that answers as the recorded one did after its load, with that health."""
+    entry = {"id": "tiny", "owned_by": "vllm", "max_model_len": 1024}
+    routes = {
+        "/metrics": document(texts(NGRAM)[-1]),
+        "/health": document("", health),
+        "/version": document('{"version":"0.32.0"}', kind="application/json"),
+        "/v1/models": document(json.dumps({"data": [entry]}), kind="application/json"),
+    }
+    async with serve(routes) as server:
+        poller = MetricPoller(server.url)
+        await poller.poll()
+        return await poller.poll(), server.paths()
+
+
+async def test_an_idle_server() -> None:
+    shown, paths = await look(200)
+    assert shown.error is None
+    assert shown.bound is not None
+    assert shown.bound.kind == "idle"
+    assert (shown.engine_version, shown.context_usable) == ("0.32.0", 1024)
+    assert paths.count("/version") == paths.count("/v1/models") == 1, "asked rarely"
+
+
+async def test_a_server_that_outlived_its_core_is_not_idle() -> None:
+    """With VLLM_KEEP_ALIVE_ON_ENGINE_DEATH the metrics go on as if nothing had happened."""
+    shown, _ = await look(503)
+    assert str(shown.error) == "The engine core is dead: vLLM's /health answers 503."
+    assert shown.bound_by is None

@@ -1,6 +1,6 @@
 """Polls one serving engine and yields what it says, at one request a second and never faster.
 
-``/health`` is never asked: on SGLang it generates a token. A peer that stalls, lies, floods or cuts
+SGLang's ``/health`` is never asked: it generates a token. A peer that stalls, lies, floods or cuts
 the connection costs one bounded attempt; the figures then stay, marked with their age.
 """
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import ProbeResult
 
 __all__ = ["MetricPoller", "Pace"]
+
+_CORE_DEAD = t("The engine core is dead: vLLM's /health answers 503.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,12 @@ class MetricPoller:
             snapshot = replace(snapshot, notes=(*snapshot.notes, note))
         if self._routed:
             snapshot = replace(snapshot, notes=(*snapshot.notes, workers_note(snapshot)))
-        self._quiet = 0 if self._working(snapshot) else self._quiet + 1
+        moved = self._moved()
+        if reading.engine == "vllm" and not moved and await self._core_is_dead():
+            snapshot = replace(snapshot, error=_CORE_DEAD, bound=None, bound_by=None)
+        # Something waits, or moved since the last scrape; a first look does not tell.
+        working = (snapshot.queue or 0) > 0 or moved is not False
+        self._quiet = 0 if working else self._quiet + 1
         return snapshot
 
     async def _note_prefill(self, engine: str, now: float) -> None:
@@ -286,19 +293,32 @@ class MetricPoller:
                 await asyncio.sleep(0)
         return out
 
-    def _working(self, snapshot: LiveSnapshot) -> bool:
-        """Tell whether there is work: something waits, or a counter moved since the last scrape.
+    def _moved(self) -> bool | None:
+        """Tell whether a counter of work grew since the last scrape; ``None`` at the first.
 
         Not by SGLang's gauge of open HTTP requests: in 0.5.23 it was seen to stay above zero after
         streams had ended.
         """
-        if (snapshot.queue or 0) > 0:
-            return True
         window = self.history.window(0.0)
-        return window is None or any(
-            window.totals.get(key, 0.0) > 0
-            for key in ("decoded", "prefilled", "prompt_tokens", "requests", "output_tokens")
+        return (
+            None
+            if window is None
+            else any(
+                window.totals.get(key, 0.0) > 0
+                for key in ("decoded", "prefilled", "prompt_tokens", "requests", "output_tokens")
+            )
         )
+
+    async def _core_is_dead(self) -> bool:
+        """Ask vLLM's ``/health``, which costs no generation and is 503 without an engine core.
+
+        With ``VLLM_KEEP_ALIVE_ON_ENGINE_DEATH`` the HTTP server outlives the core, and its metrics
+        look like those of an idle one (seen with 0.32.0).
+        """
+        try:
+            return (await self._get("/health")).status == 503
+        except FetchError:
+            return False
 
     async def _refresh_limits(self, engine: str, now: float) -> None:
         if self._limits_at is not None and now - self._limits_at < self._pace.limits_s:
