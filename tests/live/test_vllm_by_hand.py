@@ -22,6 +22,8 @@ from qwen_tui.services.live.figures import FigureMaker
 from qwen_tui.services.live.normalise import normalise, wanted_names
 from qwen_tui.services.live.serverinfo import ServerLimits, read_models, read_version
 from qwen_tui.services.live.windows import History
+from support.exporter import Exporter
+from support.live_watch import Watcher
 from support.metrics_server import document, serve
 
 if TYPE_CHECKING:
@@ -205,3 +207,33 @@ async def test_a_server_that_outlived_its_core_is_not_idle() -> None:
     shown, _ = await look(503)
     assert str(shown.error) == "The engine core is dead: vLLM's /health answers 503."
     assert shown.bound_by is None
+
+
+def test_one_request_near_the_end_of_the_context() -> None:
+    """Its prompt is counted with its first token, then every token with its step."""
+    out = Exporter({"model_name": "m", "engine": "0"})
+    for name in ("num_requests_running", "num_requests_waiting"):
+        out.set(f"vllm:{name}", 0)
+    for name in ("prompt_tokens", "generation_tokens", "request_success"):
+        out.set(f"vllm:{name}_total", 0)
+    out.observe("vllm:time_to_first_token_seconds", 0.1, [0.5, 1.0], n=3)
+    watcher = Watcher(limits=ServerLimits(context_usable=1000))
+    watcher.scrape(out)
+    out.set("vllm:num_requests_running", 1)
+    out.observe("vllm:time_to_first_token_seconds", 0.1, [0.5, 1.0], n=1)
+    out.add("vllm:prompt_tokens_total", 700)
+    out.add("vllm:generation_tokens_total", 100)
+    assert watcher.scrape(out).alarms == ()
+    out.add("vllm:generation_tokens_total", 120)
+    (alarm,) = watcher.scrape(out).alarms
+    assert str(alarm.text) == "The running request is at 920 of 1,000 usable tokens."
+
+    # Another began in between: whose tokens are whose is not known any more.
+    watcher = Watcher(limits=ServerLimits(context_usable=1000))
+    out.set("vllm:num_requests_running", 0)
+    watcher.scrape(out)
+    out.set("vllm:num_requests_running", 1)
+    out.observe("vllm:time_to_first_token_seconds", 0.1, [0.5, 1.0], n=2)
+    out.add("vllm:prompt_tokens_total", 900)
+    out.add("vllm:generation_tokens_total", 80)
+    assert watcher.scrape(out).alarms == ()

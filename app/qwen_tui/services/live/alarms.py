@@ -161,7 +161,7 @@ def _longest(e: Evidence) -> float | None:
     """Return the length of the running request when there is exactly one, in tokens."""
     if e.live.running != 1 or e.grew("decoded") <= 0:
         return None
-    return e.reading.gauges.get("decode_seq_tokens")
+    return e.reading.gauges.get("decode_seq_tokens", e.alone_tokens)
 
 
 def _context_near(e: Evidence) -> bool:

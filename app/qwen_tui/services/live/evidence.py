@@ -27,6 +27,8 @@ class Evidence:
     ten: Window | None
     minute: Window | None
     five: Window | None
+    alone_tokens: float | None = None
+    """Length of the one request that runs, where counters tell it (vLLM)."""
 
     @property
     def running(self) -> int:

@@ -44,11 +44,14 @@ class FigureMaker:
 
     _peaks: dict[str, float] = field(default_factory=dict)
     _alarms: AlarmBoard = field(default_factory=AlarmBoard)
+    _idle: Window | None = None
+    """Totals at the last scrape at which nothing ran."""
 
     def forget(self) -> None:
         """Start again: the engine restarted."""
         self._peaks = {}
         self._alarms = AlarmBoard()
+        self._idle = None
 
     def note_probe(self, result: ProbeResult, at: float) -> None:
         """Take a probe's accept length into the alarms."""
@@ -130,7 +133,14 @@ class FigureMaker:
             notes=tuple(_notes(history, note)),
         )
         evidence = Evidence(
-            snapshot, reading, limits, context, raw[_SPEED], raw[_MAIN], raw[_MAIN + 1]
+            snapshot,
+            reading,
+            limits,
+            context,
+            raw[_SPEED],
+            raw[_MAIN],
+            raw[_MAIN + 1],
+            self._alone(snapshot, start),
         )
         bound = find_bound(evidence)
         self._note_peaks(snapshot, raw[_SPEED])
@@ -142,6 +152,24 @@ class FigureMaker:
             peaks=MappingProxyType(dict(self._peaks)),
         )
 
+    def _alone(self, snapshot: LiveSnapshot, start: Window | None) -> float | None:
+        """Return the length in tokens of the one request that runs on a vLLM, where that is known.
+
+        It began after a scrape at which nothing ran, no other began since, and none ended.
+        """
+        if snapshot.source != "vllm" or start is None:
+            return None
+        if snapshot.running == 0 and snapshot.queue == 0:
+            self._idle = start
+        before = self._idle
+        if snapshot.running != 1 or before is None or _begun(start) - _begun(before) != 1:
+            return None
+
+        def grown(key: str) -> float:
+            return (start.get(key) or 0.0) - (before.get(key) or 0.0)
+
+        return None if grown("requests") else grown("prompt_tokens") + grown("decoded")
+
     def _note_peaks(self, snapshot: LiveSnapshot, speed: Window | None) -> None:
         for name in _PEAKS:
             value = getattr(snapshot, name)
@@ -152,6 +180,12 @@ class FigureMaker:
             ):
                 continue  # a handful of tokens is no speed to remember
             self._peaks[name] = max(self._peaks.get(name, value), value)
+
+
+def _begun(start: Window) -> float:
+    """Return how many requests have had their first token."""
+    ttft = start.distributions.get("ttft")
+    return 0.0 if ttft is None else ttft.counts[-1]
 
 
 def _ttft_key(reading: Reading, history: History, limits: ServerLimits) -> tuple[str, Text | None]:
