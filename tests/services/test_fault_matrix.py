@@ -20,6 +20,7 @@ from qwen_tui.services.stopping import StopHow
 from qwen_tui.services.supervisor import ServerSupervisor
 from qwen_tui.services.swap import SwapOptions, SwapOutcome
 from qwen_tui_profiles.errors import ConfigError, LaunchError
+from qwen_tui_profiles.text import t
 from support.faults import (
     BOOT_FAULTS,
     MARK,
@@ -199,13 +200,17 @@ async def test_state_folder_read_only(paths: Paths) -> None:
 
 
 async def test_state_folder_becomes_read_only(paths: Paths) -> None:
-    """Nothing can be noted then, so nothing is touched: the server serves on and is seen."""
+    """A swap touches nothing: it could note neither side. Stopping needs no note."""
     port = free_port()
     assert (await up(paths, port=port)).ready
     with read_only(paths.state):
-        with pytest.raises(ConfigError, match=str(paths.state)):
-            await boss(paths).stop()
-        with pytest.raises(ConfigError, match=str(paths.state)):
-            _ = [step async for step in boss(paths).swap(demo_profile("target", port=port))]
+        swap = [step async for step in boss(paths).swap(demo_profile("target", port=port))]
+        assert (swap[-1].outcome, swap[-1].failed) == (SwapOutcome.CANCELLED, True)
+        assert str(paths.state) in str(swap[-1].text)
         await assert_serves(paths, "faulty")
-    assert (await boss(paths).stop()).how is StopHow.DRAINED
+        store = RunStore(paths)
+        async with store.lease(t("testing")):
+            with pytest.raises(LaunchError, match="at work"):
+                async with RunStore(paths).lease(t("testing"), wait_s=0):
+                    pass
+        assert (await boss(paths).stop()).how is StopHow.DRAINED

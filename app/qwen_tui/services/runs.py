@@ -27,6 +27,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from qwen_tui.services.lock import holder_of, open_lock, sign, try_lock
 from qwen_tui.services.paths import write_private
 from qwen_tui.services.process import (
     ProcessId,
@@ -39,7 +40,7 @@ from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import IllegalStepError, ServerState
 from qwen_tui_profiles.errors import ConfigError, LaunchError
 from qwen_tui_profiles.foreign import redact_argv
-from qwen_tui_profiles.text import as_record, from_record, t
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "RunRecord", "RunStore"]
 
 SCHEMA = "qwen-tui.run/1"
-_HOLDER_BYTES = 2000
 KEPT_RUNS = 30
 """Records and logs kept; the history keeps more."""
 ROOM_BYTES = 2 * 1024 * 1024
@@ -83,24 +83,23 @@ class RunStore:
         """
         folder = self._paths.make(self._paths.state)
         try:
-            handle = os.open(folder / "control.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = open_lock(folder / "control.lock")
         except OSError as error:
             raise _unwritable(folder, error) from error
         try:
             end = time.monotonic() + (LEASE_WAIT_S if wait_s is None else wait_s)
-            while not _try_lock(handle):
+            while not try_lock(handle):
                 if time.monotonic() >= end:
                     raise LaunchError(
                         t(
                             "Another qwen-tui is at work on the server ({holder}).",
-                            holder=_holder(os.pread(handle, _HOLDER_BYTES, 0)),
+                            holder=holder_of(handle),
                         ),
                         t("Wait until it is done, or end it there."),
                     )
                 await asyncio.sleep(0.05)
             with contextlib.suppress(OSError):  # a full disk: only the name of the holder is lost
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, _holder_line(purpose), 0)
+                sign(handle, purpose)
             yield
         finally:
             os.close(handle)
@@ -112,7 +111,7 @@ class RunStore:
         except OSError:
             return False
         try:
-            return not _try_lock(handle)
+            return not try_lock(handle)
         finally:
             os.close(handle)
 
@@ -350,33 +349,9 @@ def _parse(path: Path) -> RunRecord | None:
         return None
 
 
-def _holder_line(purpose: Text) -> bytes:
-    """Return what the lock says of its holder: an English line, and its parts on a second one."""
-    holder = t("pid {pid}, {purpose}", pid=os.getpid(), purpose=purpose)
-    return f"{holder}\n{json.dumps(as_record(holder))}".encode()[:_HOLDER_BYTES]
-
-
-def _holder(data: bytes) -> Text:
-    english, _, parts = data.decode("utf-8", "replace").strip().partition("\n")
-    try:
-        return from_record(json.loads(parts), english)
-    except ValueError:
-        return from_record(None, english)
-
-
 def _ending(raw: dict[str, Any]) -> Ending:
     known = {f.name for f in fields(Ending)}
     return Ending(**{name: value for name, value in raw.items() if name in known})
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # a file system without locks: better without one than not at all
-    return True
 
 
 def _unwritable(folder: Path, error: OSError) -> ConfigError:
