@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -164,7 +165,24 @@ def test_a_storm_of_resizes_ends_with_a_whole_screen(env: dict[str, str]) -> Non
         assert console.ended() == 0
 
 
-@pytest.mark.parametrize("term", ["linux", "screen-256color", "xterm"])
+def test_a_linux_console_gets_its_own_colours_and_no_glyph_that_its_font_lacks(
+    env: dict[str, str],
+) -> None:
+    env = {k: v for k, v in env.items() if k != "COLORTERM"}
+    with terminal(env={**env, "TERM": "linux"}) as console:
+        console.wait("s Start")
+        console.wait(lambda text: "NVIDIA" in text)
+        assert console.text.isascii()
+        cells = [cell for row in console.screen.buffer.values() for cell in row.values()]
+        colours = {colour for cell in cells for colour in (cell.fg, cell.bg)}
+        assert len(colours) > 2
+        assert not [c for c in colours if re.fullmatch("[0-9a-f]{6}", c)]  # one of sixteen by name
+        console.press("q")
+        assert console.ended() == 0
+        assert console.sane
+
+
+@pytest.mark.parametrize("term", ["tmux-256color", "screen-256color", "xterm"])
 def test_other_terminals_get_a_whole_screen(env: dict[str, str], term: str) -> None:
     with terminal(env={**env, "TERM": term}) as console:
         text = console.wait("s Start")

@@ -9,12 +9,15 @@ from textual.app import App
 
 from qwen_tui.services.language import preferred_language
 from qwen_tui.ui.glyphs import ASCII, UNICODE, use_glyphs
+from qwen_tui.ui.plain_ascii import PlainAscii
 from qwen_tui.ui.screens.place import Place
 from qwen_tui.ui.themes import THEME_NAMES
 from qwen_tui_profiles.text import language, set_language, t, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from textual.filter import LineFilter
 
     from qwen_tui.services.console import ConsoleServices
     from qwen_tui.services.settings import Settings
@@ -29,6 +32,23 @@ class Looks(App[None]):
 
     services: ConsoleServices
     do: Callable[[str, Coroutine[object, object, None]], None]
+    _ascii_asked: bool = False
+    """Whether this run is to draw with ASCII, whatever the settings say."""
+    _plain: PlainAscii | None = None
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Add the filter that leaves ASCII alone, where that is wanted."""
+        filters = super().get_line_filters()
+        return filters if self._plain is None else [*filters, self._plain]
+
+    def choose_marks(self, *, ascii_asked: bool, term: str) -> None:
+        """Draw with ASCII where that is asked for, or where the terminal cannot show much else.
+
+        The font of a Linux console has 256 or 512 glyphs: no round corners, no curves, no ticks.
+        """
+        self._ascii_asked = ascii_asked
+        if ascii_asked or term == "linux":
+            self.use_ascii(ascii_only=True)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the colours that Textual's themes for sixteen-colour terminals leave out."""
@@ -38,7 +58,7 @@ class Looks(App[None]):
         """Use what the user chose before; a theme that is not there any more counts as none."""
         if settings.theme in THEME_NAMES:
             self.theme = settings.theme
-        if settings.marks is not None:
+        if settings.marks is not None and not self._ascii_asked:
             self.use_ascii(ascii_only=settings.marks == "ascii")
         if settings.keys:
             self.set_keymap(dict(settings.keys))
@@ -49,6 +69,7 @@ class Looks(App[None]):
     def use_ascii(self, *, ascii_only: bool) -> None:
         """Draw with ASCII alone, or with box and block glyphs."""
         use_glyphs(ASCII if ascii_only else UNICODE)
+        self._plain = PlainAscii() if ascii_only else None
         self.set_class(ascii_only, "-ascii")
 
     def action_theme(self) -> None:

@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     app = ConsoleApp(
         RealConsole(Paths.default()), read_only=args.read_only, after_first_paint=gc.freeze
     )
-    if args.ascii:
-        app.use_ascii(ascii_only=True)
+    term = "" if in_browser() else os.environ.get("TERM", "")
+    app.choose_marks(ascii_asked=args.ascii, term=term)
     app.run()
     if app.crash is not None:
         raise app.crash
