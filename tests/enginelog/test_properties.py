@@ -24,6 +24,9 @@ files = st.sampled_from(FILES)
 
 # A cut can take away what shows that the server was idle before its first decode line.
 IDLE = frozenset({"gen_tps_last"})
+# vLLM prints EngineDeadError in a deliberate stop: a piece that begins after the stop was
+# announced reads as a death whose cause is cut off.
+AFTERMATH = frozenset({"vllm/cpu-0.32.0-sigterm.log"})
 # A broken class name no longer says that the weights are a draft's.
 DRAFT = frozenset({"architecture", "mem_usage_gb", "quantization"})
 
@@ -45,7 +48,7 @@ def check(
     facts, ready, dead = clean(name)
     assert known(report) - facts - allowed == frozenset(), name
     assert ready or not report.ready, name
-    assert dead or report.fatal is None, name
+    assert dead or report.fatal is None or name in AFTERMATH, name
     assert report.coverage is None or 0.0 <= report.coverage <= 1.0
     if values:
         _same_values(name, report)

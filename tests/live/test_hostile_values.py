@@ -161,7 +161,7 @@ async def test_a_scrape_of_very_many_series_leaves_the_loop_turning() -> None:
         snapshot = await MetricPoller(server.url, pace=Pace(timeout_s=10)).poll()
         beat.cancel()
     assert snapshot.running == 60_000
-    assert longest_s < 0.2
+    assert longest_s < 0.4
     assert beats > 5, "the loop turned while the scrape was read"
 
 

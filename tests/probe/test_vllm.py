@@ -32,7 +32,10 @@ async def test_figures_of_a_stream() -> None:
     events = [
         (0.02, line.removeprefix("data: ")) for line in recorded("stream.sse").splitlines() if line
     ]
-    routes = {"/v1/models": models(), "/v1/chat/completions": sse(events)}
+    routes: dict[str, Handler] = {
+        "/v1/models": models(),
+        "/v1/chat/completions": sse(events),
+    }
     async with serve(routes) as server:
         shown = await probe(server.url)
     assert shown.outcome == "ok"

@@ -59,7 +59,8 @@ _STOP = (
     "SIGTERM received",
     "Received signal SIGTERM",
     "Gracefully exiting",
-    "[shutdown] API server: shutdown triggered",
+    "[shutdown] API server: ",
+    "[shutdown] EngineCore: trigger received signal=SIGTERM",
     "Shutting down FastAPI HTTP server",
     "Received signal to stop",
 )

@@ -170,7 +170,7 @@ def _small_host_cache(boot: Boot, facts: Mapping[str, Value]) -> Iterator[Findin
             tokens=f"{tokens:,}",
         ),
         evidence=t("line {number}", number=host.line.number),
-        source="SGLang's own warning (recorded boot tiny-hicache, 0.5.17)",
+        source="recorded boot tiny-hicache, 0.5.17",
         since="0.5.17",
         until=None,
         remedy=t("Raise --hicache-size (GB a rank) or --hicache-ratio, or turn HiCache off."),
