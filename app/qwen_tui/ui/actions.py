@@ -180,6 +180,11 @@ class Actions(App[None]):
         if not CommandPalette.is_open(self.app):
             self.push_screen(palette())
 
+    def action_press(self, key: str) -> None:
+        """Press a key, for what was clicked."""
+        # Not from here: a key whose sender is the clicked box would go no further than that box.
+        self.call_later(self.simulate_key, key)
+
     def action_help(self) -> None:
         """Explain the screen."""
         screen = self.screen

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.keybar import key_hints
 from qwen_tui.ui.widgets.prose import Prose
 from qwen_tui_profiles.text import t, tr
 
@@ -67,13 +68,8 @@ class Card(ModalScreen[ResultT], Generic[ResultT]):
         """Lay out the box."""
         with VerticalScroll() as box:
             box.border_title = Content(self._title)
-            box.border_subtitle = self._key_line()
+            box.border_subtitle = key_hints((key, tr(word)) for key, word in self._keys)
             yield Prose(self._body, id="card-text")
-
-    def _key_line(self) -> Content:
-        return Content("   ").join(
-            Content.assemble((key, "bold $accent"), " ", tr(word)) for key, word in self._keys
-        )
 
     def action_no(self) -> None:
         """Leave without doing anything."""

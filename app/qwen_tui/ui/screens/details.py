@@ -13,6 +13,7 @@ from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.glyphs import glyphs
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.cards import Card, InputCard, TextCard
+from qwen_tui.ui.widgets.keybar import pressing
 from qwen_tui_profiles.text import t, tr
 from qwen_tui_profiles.wrapping import columns
 
@@ -156,7 +157,8 @@ class PlacesCard(Card[str]):
             head = Content.assemble(
                 fit((row.key, "bold $accent"), KEY), fit((tr(row.title), style), NAME)
             )
-            body += hanging(head, (tr(row.help), ""))
+            lines = hanging(head, (tr(row.help), ""))
+            body += [line.stylize(pressing(row.key)) for line in lines]
         keys = f"{PLACES[0].key}-{PLACES[-1].key}"
         super().__init__(tr(t("Places")), body, ((keys, t("Go there")), ("Esc", t("Back"))))
 

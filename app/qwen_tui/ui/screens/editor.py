@@ -19,6 +19,7 @@ from qwen_tui.ui.findings import finding_lines
 from qwen_tui.ui.knobs import joined, pairs
 from qwen_tui.ui.messages import Failed
 from qwen_tui.ui.plan_lines import changed_keys, plan_summary
+from qwen_tui.ui.widgets.keybar import key_hints
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import t, tr
 
@@ -81,9 +82,7 @@ class EditProfile(ModalScreen[bool]):
                 ("w", t("Write")),
                 ("Esc", t("Back")),
             )
-            box.border_subtitle = Content("   ").join(
-                Content.assemble((key, "bold $accent"), " ", tr(word)) for key, word in keys
-            )
+            box.border_subtitle = key_hints((key, tr(word)) for key, word in keys)
             with Horizontal():
                 yield OptionList()
                 with VerticalScroll(can_focus=True):

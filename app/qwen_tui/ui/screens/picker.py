@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.keybar import key_hints
 from qwen_tui.ui.widgets.prose import Prose
 from qwen_tui.ui.words import MODES, profile_engine
 from qwen_tui_profiles.text import Text, t, tr, tr_shipped
@@ -74,12 +75,7 @@ class Picker(ModalScreen[str]):
         """Lay out list and foot."""
         with Vertical() as box:
             box.border_title = Content(tr(self._title))
-            box.border_subtitle = Content.assemble(
-                ("Enter", "bold $accent"),
-                f" {tr(self._verb)}   ",
-                ("Esc", "bold $accent"),
-                f" {tr(t('Back'))}",
-            )
+            box.border_subtitle = key_hints([("Enter", tr(self._verb)), ("Esc", tr(t("Back")))])
             yield OptionList(*(_option(row) for row in self._rows))
             yield Prose(self._foot)
 

@@ -13,7 +13,7 @@ from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.fleet_probes import can_probe
 from qwen_tui.ui.screens.home import HOME
 from qwen_tui.ui.screens.windows import WindowsCard
-from qwen_tui.ui.widgets.keybar import shown_key
+from qwen_tui.ui.widgets.keybar import key_hints, shown_key
 from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui_profiles.text import t, tr
 
@@ -73,10 +73,7 @@ class ServerCard(ModalScreen[None]):
             for c in KEYS
             if self.check_action(c.action, ())
         ]
-        box.border_subtitle = Content("   ").join(
-            Content.assemble((key, "bold $accent"), f" {word}")
-            for key, word in (*keys, ("Esc", tr(t("Back"))))
-        )
+        box.border_subtitle = key_hints([*keys, ("Esc", tr(t("Back")))])
         self.refresh_bindings()
 
     def show(self, live: LiveSnapshot) -> None:

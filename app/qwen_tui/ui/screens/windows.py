@@ -9,6 +9,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from qwen_tui.ui.widgets.keybar import key_hints
 from qwen_tui.ui.widgets.panel import Panel
 from qwen_tui.ui.window_lines import window_lines
 from qwen_tui_profiles.text import t, tr
@@ -72,7 +73,7 @@ class WindowsCard(ModalScreen[None]):
         """Lay out the table."""
         with VerticalScroll() as box:
             box.border_title = Content(tr(t("Figures of {server}", server=self.url)))
-            box.border_subtitle = Content.assemble(("Esc", "bold $accent"), " ", tr(t("Back")))
+            box.border_subtitle = key_hints([("Esc", tr(t("Back")))])
             yield FiguresTable()
 
     def on_mount(self) -> None:

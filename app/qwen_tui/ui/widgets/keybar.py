@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.reactive import var
+from textual.style import Style
 from textual.widget import Widget
 
 from qwen_tui.ui.app_commands import APP
@@ -14,6 +15,8 @@ from qwen_tui.ui.state import View
 from qwen_tui_profiles.text import tr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from textual import events
     from textual.app import App
     from textual.dom import DOMNode
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.ui.commands import Command
 
-__all__ = ["KeyBar", "key_line", "key_name", "shown_key"]
+__all__ = ["KeyBar", "key_hints", "key_line", "key_name", "pressing", "shown_key"]
 
 KEEP_RANK = 90
 GAP = "  "
@@ -44,6 +47,22 @@ def shown_key(app: App[None], command: Command) -> str:
     """Return the first key of a command, where the user has moved it to."""
     moved = app._keymap.get(command.id) or command.keys
     return key_name(moved.partition(",")[0])
+
+
+def key_hints(keys: Iterable[tuple[str, str]]) -> Content:
+    """Return the keys of a card, as they are shown, with what they do; a click presses one."""
+    return Content("   ").join(
+        Content.assemble((key, "bold $accent"), f" {word}").stylize(pressing(key))
+        for key, word in keys
+    )
+
+
+def pressing(key: str) -> Style:
+    """Return the style of what presses a key, named as it is shown, when it is clicked."""
+    named = {shown: name for name, shown in NAMES.items()}
+    name = named.get(key) or {"Enter": "enter", "Del": "delete"}.get(key, key)
+    name = name.replace("^", "ctrl+")
+    return Style.from_meta({"@click": f"app.press({name!r})"})
 
 
 class KeyBar(Widget):
