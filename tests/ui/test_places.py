@@ -346,6 +346,18 @@ async def test_first_steps_are_never_shown_unasked_again() -> None:
         assert not isinstance(pilot.app.screen, GuideCard)
 
 
+async def test_a_moved_key_takes_none_from_the_command_that_shared_it() -> None:
+    """Start and swap share a key, stop and cancel another."""
+    fake = FakeConsole(running())
+    fake.chosen = Settings(keys={"server.start": "f5", "swap.cancel": "f7", "place.doctor": "f2"})
+    async with opened(fake) as pilot:
+        await settled(pilot, lambda: "f2 Doctor" in shown(pilot))
+        footer = shown(pilot).splitlines()[-1]
+        assert footer.startswith(" s Swap to context  a Seen  p Probe  x Stop  f2 Doctor  l Logs")
+        await pilot.press("s")
+        await settled(pilot, lambda: "Swap 27b-int4-speed" in shown(pilot))
+
+
 async def test_keys_can_be_moved_in_the_settings() -> None:
     fake = FakeConsole(gpu=NO_GPU)
     fake.chosen = Settings(keys={"server.start": "f5"})

@@ -15,11 +15,11 @@ from textual.binding import Binding, BindingType
 from qwen_tui_profiles.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from qwen_tui.ui.state import View
 
-__all__ = ["Command", "bindings", "by_action", "called"]
+__all__ = ["Command", "bindings", "by_action", "called", "moved_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +67,15 @@ def by_action(commands: Iterable[Command]) -> dict[str, Command]:
 def called(action: str, parameters: tuple[object, ...]) -> str:
     """Return an action as a command writes it: ``start``, ``go('home')``."""
     return f"{action}({', '.join(map(repr, parameters))})" if parameters else action
+
+
+def moved_keys(moved: Mapping[str, str], commands: Iterable[Command]) -> dict[str, str]:
+    """Return a key map that moves some commands and holds the others on their keys.
+
+    Commands that are never offered together share a key (start and swap). Textual takes a key that
+    is moved away from all of them, so that those that stay have to be named, too.
+    """
+    known = tuple(commands)
+    left = {key for c in known if c.id in moved for key in c.keys.split(",")}
+    stay = {c.id: c.keys for c in known if c.id not in moved and left & set(c.keys.split(","))}
+    return {**stay, **moved}

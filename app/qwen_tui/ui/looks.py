@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 from qwen_tui.services.language import preferred_language
+from qwen_tui.ui.app_commands import APP
+from qwen_tui.ui.commands import moved_keys
 from qwen_tui.ui.glyphs import ASCII, UNICODE, use_glyphs
 from qwen_tui.ui.plain_ascii import PlainAscii
 from qwen_tui.ui.screens.place import Place
@@ -61,7 +63,7 @@ class Looks(App[None]):
         if settings.marks is not None and not self._ascii_asked:
             self.use_ascii(ascii_only=settings.marks == "ascii")
         if settings.keys:
-            self.set_keymap(dict(settings.keys))
+            self.set_keymap(moved_keys(settings.keys, APP))
         tag = preferred_language(os.environ, lambda: settings.language)
         if tag != language():
             self._speak(tag)

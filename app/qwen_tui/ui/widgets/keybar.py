@@ -103,10 +103,16 @@ class KeyBar(Widget):
             if command.id not in out or len(key) < len(out[command.id][0]):
                 out[command.id] = (key, command)
         # A place's own keys first; on the main screen the server's are its own.
+        order = {name: number for number, name in enumerate(known)}
         own = set() if self.screen.id == PLACES[0].id else {c.id for c in here}
         return sorted(
             out.values(),
-            key=lambda item: (item[1].rank >= KEEP_RANK, item[1].id not in own, item[1].rank),
+            key=lambda item: (
+                item[1].rank >= KEEP_RANK,
+                item[1].id not in own,
+                item[1].rank,
+                order[item[1].id],
+            ),
         )
 
     async def on_click(self, event: events.Click) -> None:
