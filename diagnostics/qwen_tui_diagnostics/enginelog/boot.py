@@ -182,6 +182,17 @@ class Boot:
         """Return a fact of :data:`REPLICATED` as each data-parallel replica states it."""
         return [facts[name] for facts in self.replicas.values() if name in facts]
 
+    @property
+    def attention_replicas(self) -> int:
+        """Among how many the limits are shared out: replicas of data-parallel attention only.
+
+        Replicas of plain data parallelism get all of them, each (``attn_dp_size`` of the source;
+        seen with ``--dp-size 2`` on two H200, 0.5.17).
+        """
+        replicas = self.args.get("dp_size")
+        shared = self.args.get("enable_dp_attention") is True
+        return replicas if shared and isinstance(replicas, int) and replicas > 1 else 1
+
     def enter(self, phase: str, line: LogLine, seconds: float | None = None) -> None:
         """Move on to ``phase`` (never backwards, but for a draft that loads after the graphs)."""
         here = _ORDER.get(self.phase or "", -1)

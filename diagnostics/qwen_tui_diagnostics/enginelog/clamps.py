@@ -171,7 +171,7 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
         return
     share = asked
     if isinstance(asked, int):
-        share = asked // attention_replicas(boot)
+        share = asked // boot.attention_replicas
     if not isinstance(got, int) or not isinstance(share, int) or got >= share:
         return
     if announced is not None:
@@ -182,18 +182,10 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
         line = got_fact.line if got_fact is not None else seen[-1].line
     if remedy is MAMBA_REMEDY:
         remedy = slots_remedy(boot, share, remedy)
+    replicas = len(boot.of_replicas("max_running_requests_effective"))
+    if replicas > 1:
+        why = t("{why} So it is in each of {replicas} replicas.", why=why, replicas=replicas)
     out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
-
-
-def attention_replicas(boot: Boot) -> int:
-    """Return among how many the limits are shared out: replicas of data-parallel attention only.
-
-    Replicas of plain data parallelism get all of them, each (``attn_dp_size`` of the source;
-    seen with ``--dp-size 2`` on two H200, 0.5.17).
-    """
-    replicas = boot.args.get("dp_size")
-    shared = boot.args.get("enable_dp_attention") is True
-    return replicas if shared and isinstance(replicas, int) and replicas > 1 else 1
 
 
 def _silent_cause(boot: Boot, got: int) -> tuple[Text, Text, Text | None]:

@@ -38,7 +38,7 @@ def silent_sglang(boot: Boot, out: Changes, requested: Mapping[str, Value] | Non
     asked = requested if requested is not None else boot.args
     for name, fact_name in _SGLANG_FACTS.items():
         want, fact = asked.get(name), boot.facts.get(fact_name)
-        if name == "max_mamba_cache_size" and boot.args.get("enable_dp_attention") is True:
+        if name == "max_mamba_cache_size" and boot.attention_replicas > 1:
             continue  # shared out among the replicas of the attention
         flag = "--" + name.replace("_", "-")
         if out.announced(flag):

@@ -86,11 +86,13 @@ def _lines(status: Status) -> Iterator[Text | str]:
     document = status.as_json()
     limits = document["limits"]
     if server.pid is not None or server.attached:
-        yield t(
+        line = t(
             "usable context {context} tokens, requests at once: {requests}",
             context=_count(limits["context_usable"]),
             requests=_count(limits["max_running_requests"]),
         )
+        replicas = (document["facts"] or {}).get("dp_replicas")
+        yield line if replicas is None else t("{line} in {n} replicas", line=line, n=replicas)
     if server.state is not ServerState.STOPPED:
         yield from _prediction_lines(document)
         yield from asked_got_lines(server.report)
