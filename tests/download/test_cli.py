@@ -211,6 +211,8 @@ def test_the_verifier_is_asked_with_the_folder(
     asked: list[Path] = []
 
     class Report:
+        findings = ()
+
         def as_json(self) -> dict[str, object]:
             return {"verdict": "ok"}
 
@@ -219,7 +221,7 @@ def test_the_verifier_is_asked_with_the_folder(
         return Report()
 
     monkeypatch.setattr(module, "verify", verify, raising=False)
-    assert aftermath.judge(tmp_path) == {"verdict": "ok"}
+    assert aftermath.judge(tmp_path) == {"verdict": "ok", "findings": []}
     assert asked == [tmp_path]
 
 

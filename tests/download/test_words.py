@@ -19,6 +19,7 @@ from qwen_tui.services.download.problems import RETRYABLE, from_os
 from qwen_tui.services.paths import Paths
 from qwen_tui_profiles.errors import UsageError
 from qwen_tui_profiles.profile import EngineKind, EngineMode, EngineProfile, ModelRef
+from qwen_tui_profiles.text import as_record, set_language, t, tr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,6 +166,8 @@ def test_the_checkpoint_is_judged_for_the_profiles_launch(
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
     class Report:
+        findings = ()
+
         def as_json(self) -> dict[str, object]:
             return {"verdict": "ok"}
 
@@ -174,7 +177,7 @@ def test_the_checkpoint_is_judged_for_the_profiles_launch(
 
     monkeypatch.setattr(module, "verify", verify, raising=False)
     plan = {"files": [{"path": MODEL}]}
-    assert aftermath.judge(tmp_path, request, plan) == {"verdict": "ok"}
+    assert aftermath.judge(tmp_path, request, plan) == {"verdict": "ok", "findings": []}
     assert asked == [
         {
             "engine": "vllm",
@@ -295,3 +298,35 @@ def test_a_speed_falls_to_nothing_when_nothing_comes(monkeypatch: pytest.MonkeyP
     assert rate(None, 10**9) == ("—", "—")
     assert rate(1e6, 90_000_000) == ("1.0 MB/s", "1 min 30 s")
     assert rate(1e6, None) == ("1.0 MB/s", "—")
+
+
+def test_what_the_verifier_says_is_said_in_the_users_language() -> None:
+    title = t("{count} tensors in more than one file", count=3)
+    finding = {
+        "severity": "error", "rule": "F07", "title": str(title), "title_parts": as_record(title),
+    }  # fmt: skip
+    verify = {"verdict": "error", "findings": [finding]}
+    result = {
+        "status": "complete", "folder": "/m", "fetched_bytes": 0, "seconds": 0.0, "hosts": [],
+        "unproven": [], "failures": [], "verify": verify,
+    }  # fmt: skip
+    assert set_language("zh_CN")
+    try:
+        lines = [tr(line) for line in result_lines(result, {"files": []}) if "F07" in str(line)]
+        proxy = tr(
+            sentences.describe(
+                "proxy", {"host": "hub", "reason": "407: it wants a user and a password"}
+            ).message
+        )
+        listing = tr(
+            sentences.describe(
+                "bad_listing", {"repo": "org/model", "path": "a.json", "value": "'x'"}
+            ).message
+        )
+    finally:
+        set_language("en")
+    (line,) = lines
+    assert "more than one" not in line
+    assert "3" in line
+    assert "wants a user" not in proxy
+    assert "hash of" not in listing

@@ -29,6 +29,8 @@ async def test_a_download_can_be_paused_and_cancelled() -> None:
         await settled(pilot, lambda: "250.0 MB of 1.0 GB" in shown(pilot))
         await pilot.press("space")
         await settled(pilot, lambda: "Go on" in shown(pilot))
+        assert " left" not in shown(pilot)  # nothing moves: no speed, no time left
+        assert "running" not in shown(pilot)
         await pilot.press("x")
         await settled(pilot, lambda: "stopped" in shown(pilot))
         await pilot.press("escape")

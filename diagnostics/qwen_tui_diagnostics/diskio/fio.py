@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_diagnostics.diskio.measure import RANDOM_BYTES, SEQUENTIAL_BYTES, SEQUENTIAL_DEPTH
 from qwen_tui_profiles.foreign import clean
+from qwen_tui_profiles.text import Text, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,11 @@ _VERSION_S = 5.0
 
 
 class FioError(Exception):
-    """fio gave no figure; the text says why."""
+    """fio gave no figure; the reason says why."""
+
+    def __init__(self, reason: Text) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 def version(program: str) -> str | None:
@@ -52,7 +57,7 @@ def measure(
     Raises:
         FioError: fio failed or completed no reads.
     """
-    reason = ""
+    reason = Text("")
     for method in ("psync",) if depth == 1 else ("io_uring", "libaio"):
         command = [
             program, "--name=probe", f"--filename=/proc/{os.getpid()}/fd/{descriptor}",
@@ -71,12 +76,14 @@ def measure(
             read = answer["jobs"][0]["read"]
             reads_per_s, bytes_per_s = float(read["iops"]), float(read["bw_bytes"])
         except subprocess.TimeoutExpired:
-            raise FioError(f"no answer within {seconds + _EXTRA_S:g} s") from None
+            limit = f"{seconds + _EXTRA_S:g}"
+            raise FioError(t("no answer within {seconds} s", seconds=limit)) from None
         except OSError as error:
-            raise FioError(error.strerror or "cannot be started") from error
+            why = Text(error.strerror) if error.strerror else t("cannot be started")
+            raise FioError(why) from error
         except (ValueError, LookupError, TypeError):
             last = clean(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
-            reason = last[:200] or f"exit code {done.returncode}"
+            reason = Text(last[:200]) if last else t("exit code {code}", code=done.returncode)
             continue
         if done.returncode == 0 and reads_per_s > 0:
             return {
@@ -85,5 +92,7 @@ def measure(
                 "reads_per_s": round(reads_per_s, 1),
                 "bytes_per_s": round(bytes_per_s),
             }
-        reason = f"exit code {done.returncode}, {reads_per_s:g} reads/s"
+        reason = t(
+            "exit code {code}, {reads} reads/s", code=done.returncode, reads=f"{reads_per_s:g}"
+        )
     raise FioError(reason)

@@ -85,13 +85,13 @@ def _second_opinion(context: Context, descriptor: int, seconds: float, found: Ga
     if program is None:
         found.lack("bench.fio", SkipReason.NO_TOOL, t("fio is not installed"))
         return
-    found.put_or("bench.fio.version", fio.version(program), detail="fio --version failed")
+    found.put_or("bench.fio.version", fio.version(program), detail=t("fio --version failed"))
     depths = dict.fromkeys((*DEPTHS, context.target.io_depth))
     loads: dict[str, int | None] = {"sequential": None, **{f"random_{d}": d for d in depths}}
     for name, depth in loads.items():
         try:
             result = fio.measure(program, descriptor, depth, seconds, context.env)
         except fio.FioError as error:
-            found.lack(f"bench.fio.{name}", SkipReason.UNSUPPORTED, str(error))
+            found.lack(f"bench.fio.{name}", SkipReason.UNSUPPORTED, error.reason)
         else:
             found.put(f"bench.fio.{name}", result)

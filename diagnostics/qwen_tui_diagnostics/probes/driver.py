@@ -76,7 +76,7 @@ def _module(context: Context, found: Gathered) -> None:
     if not version and text is not None:
         match = _VERSION.search(text)
         version = match[1] if match else ""
-    found.put_or("driver.module_version", clean(version) or None, detail="no loaded module")
+    found.put_or("driver.module_version", clean(version) or None, detail=t("no loaded module"))
 
 
 def _library(context: Context, found: Gathered) -> None:

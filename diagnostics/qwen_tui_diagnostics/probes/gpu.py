@@ -46,12 +46,12 @@ def gather(context: Context, found: Gathered, nvml: Nvml) -> None:
     found.put("gpu.nvml_code", 0)
     found.put("gpu.source", "nvml")
     found.put_or("gpu.driver_version", system.driver_version)
-    found.put_or("gpu.library_version", loaded_library(context), detail="not in /proc/self/maps")
+    found.put_or("gpu.library_version", loaded_library(context), detail=t("not in /proc/self/maps"))
     found.put_or("gpu.cuda_version", None if not system.cuda_version else list(system.cuda_version))
     if any(reading.unified for reading in readings):
         # Engines ask CUDA for free memory, and on unified memory that is what is not even cached.
         free = read_meminfo(context.path("proc")).get("MemFree")
-        found.put_or("gpu.host_free_bytes", free, detail="no MemFree in /proc/meminfo")
+        found.put_or("gpu.host_free_bytes", free, detail=t("no MemFree in /proc/meminfo"))
     devices: list[dict[str, Any]] = []
     for reading in readings:
         device = reading.as_json()

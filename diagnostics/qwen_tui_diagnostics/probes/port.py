@@ -44,7 +44,7 @@ def collect(context: Context, found: Gathered) -> None:
         else:
             found.put("port.owners", held)
         if error == errno.EADDRINUSE:
-            found.put_or("port.next_free", next_free(host, port), detail="none near")
+            found.put_or("port.next_free", next_free(host, port), detail=t("no free port near it"))
     with found.attempt("port.local_range"):
         low, high = read_text(context.path("proc/sys/net/ipv4/ip_local_port_range")).split()
         found.put("port.local_range", [int(low), int(high)])

@@ -6,13 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.download.selection import is_weight
-from qwen_tui_profiles.text import t, tr
+from qwen_tui_profiles.text import as_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from qwen_tui.services.download.request import DownloadRequest
+    from qwen_tui_diagnostics.checkpoint.report import CheckpointFinding, VerifyReport
 
 __all__ = ["judge"]
 
@@ -35,7 +36,7 @@ def judge(
         QwenTuiError: The folder cannot be judged.
     """
     if plan is not None and not any(is_weight(f["path"]) for f in plan["files"]):
-        return {"verdict": "unknown", "problem": tr(t("no weights were asked for"))}
+        return {"verdict": "unknown", "problem": str(t("no weights were asked for"))}
     try:
         checkpoint = importlib.import_module(_MODULE)
     except ModuleNotFoundError as error:
@@ -53,5 +54,16 @@ def judge(
             "language_only": request.language_only,
             "quantization": request.quantization,
         }
-    document: dict[str, Any] = verify(folder, **settings).as_json()
+    report: VerifyReport = verify(folder, **settings)
+    document = report.as_json()
+    document["findings"] = [_with_parts(finding) for finding in report.findings]
     return document
+
+
+def _with_parts(finding: CheckpointFinding) -> dict[str, Any]:
+    """Return a finding with what its sentences are made of, to be said in any language."""
+    row = finding.as_json()
+    for name, text in (("title", finding.title), ("remedy", finding.remedy)):
+        if text is not None and text.fields:
+            row[f"{name}_parts"] = as_record(text)
+    return row

@@ -84,7 +84,7 @@ def check_commit(commit: object, revision: str, repo: str) -> str:
         Problem: It is no commit, or another one than was asked for.
     """
     if not isinstance(commit, str) or _SHA1.fullmatch(commit) is None:
-        raise Problem("bad_listing", repo=repo, what="commit", value=repr(commit)[:80])
+        raise Problem("bad_listing", repo=repo, value=repr(commit)[:80])
     if _SHA1.fullmatch(revision) and revision != commit:
         raise Problem("other_commit", repo=repo, asked=revision, got=commit)
     return commit
@@ -112,5 +112,5 @@ def _id(value: object, shape: re.Pattern[str], path: str, repo: str) -> str | No
     if value is None:
         return None
     if not isinstance(value, str) or shape.fullmatch(value) is None:
-        raise Problem("bad_listing", repo=repo, what=f"hash of {path}", value=repr(value)[:80])
+        raise Problem("bad_listing", repo=repo, path=path, value=repr(value)[:80])
     return value

@@ -231,13 +231,17 @@ def _verify_lines(result: dict[str, Any]) -> Iterator[Text]:
             "  {severity} {rule}: {title}",
             severity=finding["severity"],
             rule=finding["rule"],
-            title=from_record(None, clean(str(finding["title"]))),
+            title=_said(finding, "title"),
         )
         files = finding.get("files") or ()
         if files:
             yield t("    in {paths}", paths=_list([str(f) for f in files]))
         if finding.get("remedy") and finding["severity"] != "info":
-            yield t("    → {remedy}", remedy=from_record(None, clean(str(finding["remedy"]))))
+            yield t("    → {remedy}", remedy=_said(finding, "remedy"))
+
+
+def _said(finding: dict[str, Any], name: str) -> Text:
+    return from_record(finding.get(f"{name}_parts"), clean(str(finding[name])))
 
 
 def _file_line(event: dict[str, Any], path: str) -> Text:

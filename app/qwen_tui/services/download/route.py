@@ -15,6 +15,7 @@ import httpx2
 
 from qwen_tui.services.download.hosts import HostLog, host_of, is_xet_host, origin_of
 from qwen_tui.services.download.problems import Problem, from_network
+from qwen_tui_profiles.text import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +165,7 @@ def refusal(status: int, headers: Mapping[str, str], host: str, *, storage: bool
     if status == 403:
         return Problem("forbidden", host=host)
     if status == 407:
-        return Problem("proxy", host=host, reason="407: it wants a user and a password")
+        return Problem("proxy", host=host, reason=str(t("407: it wants a user and a password")))
     if status == 404:
         return Problem("not_found", host=host)
     if status == 429:

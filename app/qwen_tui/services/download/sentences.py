@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qwen_tui_profiles.errors import DownloadError
 from qwen_tui_profiles.foreign import clean, redact
-from qwen_tui_profiles.text import Text, t
+from qwen_tui_profiles.text import Text, from_record, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ _ROWS: dict[str, _Row] = {
         lambda f: t(
             "The listing of {repo} holds an impossible {what}: {value}.",
             repo=f["repo"],
-            what=f["what"],
+            what=t("hash of {path}", path=f["path"]) if f.get("path") else t("commit"),
             value=f["value"],
         ),
         t("Do not trust this mirror; try the Hub itself: leave HF_ENDPOINT and --endpoint unset."),
@@ -236,7 +236,9 @@ _ROWS: dict[str, _Row] = {
     ),
     "proxy": _Row(
         lambda f: t(
-            "The proxy did not lead to {host} ({reason}).", host=f["host"], reason=f["reason"]
+            "The proxy did not lead to {host} ({reason}).",
+            host=f["host"],
+            reason=from_record(None, f["reason"]),
         ),
         t("Check HTTPS_PROXY and NO_PROXY."),
     ),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.kinds.process import ProcessRun
     from qwen_tui.services.process import ProcessId
     from qwen_tui.services.runs import RunRecord
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["LABEL", "CallRuntime", "ContainerRun", "RuntimeAnswer", "with_identity"]
 
@@ -55,6 +56,10 @@ CallRuntime = Callable[[Sequence[str], float], Coroutine[Any, Any, RuntimeAnswer
 """Runs ``docker …`` (an argument list) with a limit in seconds; a seam for tests."""
 
 
+TIMED_OUT = 124
+"""The code of an answer that did not come in time, as ``timeout(1)`` has it."""
+
+
 async def call_runtime(argv: Sequence[str], timeout_s: float) -> RuntimeAnswer:
     """Run the container runtime and return its answer; a timeout is code 124."""
     try:
@@ -75,7 +80,7 @@ async def call_runtime(argv: Sequence[str], timeout_s: float) -> RuntimeAnswer:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-        return RuntimeAnswer(124, "", "no answer in time")
+        return RuntimeAnswer(TIMED_OUT, "", "")
     return RuntimeAnswer(process.returncode or 0, _text(out), _text(err))
 
 
@@ -187,7 +192,7 @@ class ContainerRun:
     async def _kill(self, record: RunRecord, container: str, after: RuntimeAnswer | None) -> None:
         answer = await self._call((_runtime(record), "rm", "--force", container), _GRACE_S)
         if answer.code != 0 and await self._find(record) is not None:
-            reason = (after.err if after is not None and after.err else answer.err).strip()
+            reason = _why(after) or _why(answer)
             raise StopError(
                 t("Container {id} cannot be stopped: {reason}", id=container[:12], reason=reason),
                 t(
@@ -196,6 +201,13 @@ class ContainerRun:
                     id=container[:12],
                 ),
             )
+
+
+def _why(answer: RuntimeAnswer | None) -> Text | str:
+    """Return why the runtime did not do it, in its own words where it had any."""
+    if answer is None:
+        return ""
+    return t("no answer in time") if answer.code == TIMED_OUT else answer.err.strip()
 
 
 def _runtime(record: RunRecord) -> str:

@@ -18,6 +18,7 @@ from qwen_tui.services.download.job import DownloadPhase, DownloadSnapshot, File
 from qwen_tui.services.download.narration import duration, size
 from qwen_tui.ui.cells import bar, fit, split_row, wrapped
 from qwen_tui.ui.glyphs import glyphs
+from qwen_tui.ui.widgets.keybar import key_hints
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.text import Text, t, tr
 
@@ -145,7 +146,8 @@ class DownloadScreen(ModalScreen[DownloadSnapshot]):
             return
         now, width = self.snapshot, max(self.size.width - 4, 20)
         self.query_one("#head", Static).update(Content("\n").join(head_lines(now, width)))
-        bars = [file_line(f, width) for f in now.files]
+        paused = now.phase is DownloadPhase.PAUSED
+        bars = [file_line(f, width, paused=paused) for f in now.files]
         self.query_one("#files", Static).update(Content("\n").join(bars))
         notes = [line for note in now.notes for line in wrapped(tr(note), width, indent=2)]
         self.query_one("#note-text", Static).update(Content("\n").join(notes))
@@ -177,24 +179,29 @@ def total_line(now: DownloadSnapshot, width: int) -> Content:
     done, total = now.done_bytes or 0, now.total_bytes or 0
     speed = unknown if now.bytes_s is None else f"{tr(size(now.bytes_s))}/s"
     left = unknown if now.eta_s is None else tr(duration(now.eta_s))
-    text = t(
-        "{done} of {total}, {speed}, {left} left",
-        done=size(done),
-        total=size(total),
-        speed=speed,
-        left=left,
-    )
+    if now.phase is DownloadPhase.PAUSED:  # a speed and a time would be those of before
+        text = t("{done} of {total}", done=size(done), total=size(total))
+    else:
+        text = t(
+            "{done} of {total}, {speed}, {left} left",
+            done=size(done),
+            total=size(total),
+            speed=speed,
+            left=left,
+        )
     share = done / total if total else None
     line = Content.assemble(bar(share, BAR_WIDTH, "$accent"), "  ", tr(text))
     return fit(line, width)
 
 
-def file_line(file: FileProgress, width: int) -> Content:
+def file_line(file: FileProgress, width: int, *, paused: bool = False) -> Content:
     """Return the bar of one file."""
     share = None if not file.size else file.done_bytes / file.size
     state = STATES.get(file.state)
     calm = file.state in {"running", "hashing"}
     word = file.state if state is None else tr(state)
+    if paused and calm:
+        word = tr(PHASES[DownloadPhase.PAUSED])
     right = Content.assemble(
         bar(share, BAR_WIDTH, "$accent" if calm else "$warning"),
         "  ",
@@ -217,5 +224,4 @@ def key_line(phase: DownloadPhase) -> Content:
         keys = [("Esc", t("Back"))]
     else:
         keys = [hide]
-    parts = [Content.assemble((key, "bold $accent"), " ", tr(word)) for key, word in keys]
-    return Content("   ").join(parts)
+    return key_hints((key, tr(word)) for key, word in keys)
