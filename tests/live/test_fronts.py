@@ -197,6 +197,31 @@ async def test_a_router_at_its_main_address(router: str) -> None:
     assert "/get_server_info" not in server.paths()
 
 
+async def test_an_address_that_passes_from_an_engine_to_a_router_and_back() -> None:
+    engine = {
+        "/metrics": document(recorded("sglang-dp2-1")),
+        "/server_info": document((DATA / "sglang-dp2_server_info.json").read_bytes()),
+    }
+    router = {
+        "/metrics": document("", 404),
+        "/engine_metrics": document(recorded("router-0.3.2-workers-2")),
+        "/workers": document((DATA / "router-0.3.2_workers.json").read_text()),
+    }
+    async with serve(dict(engine)) as server:
+        poller = MetricPoller(server.url, pace=QUICK)
+        assert (await poller.poll()).kv_tokens == 2 * 8192
+        for routes, kv_tokens, context in (
+            (router, 2 * 48_644, 48_644 - 6),
+            (engine, 2 * 8192, 4090),
+        ):
+            server.routes.clear()
+            server.routes.update(routes)
+            shown = await poller.poll()
+            assert (shown.error, shown.kv_tokens, shown.stale_s) == (None, kv_tokens, None)
+            assert shown.context_usable == context
+            assert any("router" in str(note) for note in shown.notes) is (routes is router)
+
+
 async def test_a_router_whose_workers_show_no_metrics() -> None:
     workers = (DATA / "router-0.3.2_workers.json").read_text()
     routes = {

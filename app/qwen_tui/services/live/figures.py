@@ -299,8 +299,9 @@ def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:
     found = _whole(reading.gauges.get("kv_tokens"))
     if found is None:
         text = reading.info.get("kv_cache_size_tokens", "")  # vLLM 0.24.0..
-        found = int(text) * _with_figures(reading) if text.isdigit() else None
-    return limits.kv_tokens if found is None else found
+        each = int(text) if text.isdigit() else limits.kv_tokens
+        found = None if each is None else each * _with_figures(reading)
+    return found
 
 
 def _kv_used(reading: Reading, used: int | None, total: int | None) -> float | None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricPoller", "Pace"]
 
+_METRICS = "/metrics"
+_WORK = ("decoded", "prefilled", "prompt_tokens", "requests", "output_tokens")
 _CORE_DEAD = t("The engine core is dead: vLLM's /health answers 503.")
 
 
@@ -110,7 +112,7 @@ class MetricPoller:
         self._prefill: PrefillClock | None = None
         self._prefill_at: float | None = None
         self._has_loads = True
-        self._metrics_path = "/metrics"
+        self._metrics_path = _METRICS
         self._locked = False
         self._fronts = FrontWatch(self._get, self._pace.limits_s, self._pace.loads_s)
         self._scraped_at: float | None = None
@@ -147,9 +149,8 @@ class MetricPoller:
         asked = self._clock()
         try:
             answer = await self._get(self._metrics_path)
-            if answer.status != 200 and self._last_good is None:
-                asked = self._clock()
-                answer = await self._other_path(answer)
+            if answer.status != 200:
+                answer, asked = await self._other_path(answer, asked)
             snapshot = await self._read(answer, asked, windowed=windowed)
         except FetchError as error:
             self._failures += 1
@@ -157,21 +158,25 @@ class MetricPoller:
         self._last = snapshot
         return snapshot
 
-    async def _other_path(self, answer: Answer) -> Answer:
-        """Look where some servers have their metrics instead, and remember it.
+    async def _other_path(self, answer: Answer, asked: float) -> tuple[Answer, float]:
+        """Look where some servers have their metrics instead; return that answer and its time.
 
         LiteLLM mounts them at ``/metrics/`` and redirects (seen up to 1.108.7); SGLang's routers
-        show those of all their workers.
+        show those of all their workers. An address may also pass from an engine to a router, or
+        back.
         """
         moved = answer.headers.get("location", "").endswith("/metrics/")
-        path = "/metrics/" if moved else ROUTED if answer.status == 404 else None
-        if path is None:
-            return answer
+        gone = _METRICS if self._metrics_path != _METRICS else ROUTED
+        path = "/metrics/" if moved else gone if answer.status == 404 else None
+        if path is None or path == self._metrics_path:
+            return answer, asked
+        asked_other = self._clock()
         other = await self._get(path)
         if other.status != 200:
-            return answer
+            return answer, asked
         self._metrics_path = path
-        return other
+        self.limits, self._limits_at, self._locked = ServerLimits(), None, False
+        return other, asked_other
 
     async def _get(self, path: str) -> Answer:
         return await get(
@@ -236,7 +241,7 @@ class MetricPoller:
         if self._routed:
             snapshot = replace(snapshot, notes=(*snapshot.notes, workers_note(snapshot)))
         moved = self._moved()
-        if reading.engine == "vllm" and not moved and await self._core_is_dead():
+        if not moved and await self._core_is_dead(reading.engine):
             snapshot = replace(snapshot, error=_CORE_DEAD, bound=None, bound_by=None)
         # Something waits, or moved since the last scrape; a first look does not tell.
         working = (snapshot.queue or 0) > 0 or moved is not False
@@ -300,21 +305,16 @@ class MetricPoller:
         streams had ended.
         """
         window = self.history.window(0.0)
-        return (
-            None
-            if window is None
-            else any(
-                window.totals.get(key, 0.0) > 0
-                for key in ("decoded", "prefilled", "prompt_tokens", "requests", "output_tokens")
-            )
-        )
+        return None if window is None else any(window.totals.get(key, 0.0) > 0 for key in _WORK)
 
-    async def _core_is_dead(self) -> bool:
+    async def _core_is_dead(self, engine: str) -> bool:
         """Ask vLLM's ``/health``, which costs no generation and is 503 without an engine core.
 
         With ``VLLM_KEEP_ALIVE_ON_ENGINE_DEATH`` the HTTP server outlives the core, and its metrics
-        look like those of an idle one (seen with 0.32.0).
+        look like those of an idle one (seen with 0.32.0). A router's ``/health`` is its own.
         """
+        if engine != "vllm" or self._routed:
+            return False
         try:
             return (await self._get("/health")).status == 503
         except FetchError:
@@ -336,11 +336,12 @@ class MetricPoller:
                 self._locked = answer.status in {401, 403}
             elif engine == "vllm":
                 version = await self._get("/version")  # needs no key
-                self.limits = ServerLimits(version=read_version(version.body))
                 answer = await self._get("/v1/models")
-                if answer.status == 200:
-                    name, context = read_models(answer.body)
-                    self.limits = replace(self.limits, model=name, context_usable=context)
+                known = answer.status == 200
+                name, context = read_models(answer.body) if known else (None, None)
+                self.limits = ServerLimits(
+                    version=read_version(version.body), model=name, context_usable=context
+                )
                 self._locked = answer.status in {401, 403}
         except FetchError:
             # The figures of /metrics are good without it; asked again at the next turn.
