@@ -222,6 +222,39 @@ async def test_an_address_that_passes_from_an_engine_to_a_router_and_back() -> N
             assert any("router" in str(note) for note in shown.notes) is (routes is router)
 
 
+async def test_workers_that_run_several_replicas_are_counted_once() -> None:
+    ranks = "".join(
+        f'sglang:num_running_reqs{{worker_addr="http://{host}:1",dp_rank="{rank}"}} 1\n'
+        for host in "ab"
+        for rank in "01"
+    )
+    rows = [{"url": f"http://{host}:1", "is_healthy": host != "c"} for host in "abc"]
+    routes = {
+        "/metrics": document("", 404),
+        "/engine_metrics": document(ranks),
+        "/workers": document(json.dumps({"workers": rows, "total": 3})),
+    }
+    async with serve(routes) as server:
+        _, shown = await look(server.url, n=2)
+    assert [r.rank for r in shown.replicas if r.healthy] == [
+        f"http://{host}:1 {rank}" for host in "ab" for rank in "01"
+    ]
+    assert "2 of its 3 workers" in str(shown.notes[-1])
+    (alarm,) = shown.alarms
+    assert str(alarm.text).startswith("1 of 3 workers")
+
+
+async def test_a_router_that_does_not_tell_health_is_not_said_to_be_down() -> None:
+    routes = {
+        "/metrics": document("", 404),
+        "/engine_metrics": document("", 500),
+        "/workers": document(json.dumps({"workers": [{"url": "http://a:1"}], "total": 1})),
+    }
+    async with serve(routes) as server:
+        (shown,) = await look(server.url)
+    assert "— of 1 workers healthy" in str(shown.error)
+
+
 async def test_a_router_whose_workers_show_no_metrics() -> None:
     workers = (DATA / "router-0.3.2_workers.json").read_text()
     routes = {

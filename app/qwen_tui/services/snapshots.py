@@ -172,6 +172,11 @@ class ReplicaSnapshot:
     healthy: bool | None = None
     """As the router in front sees it."""
 
+    @property
+    def worker(self) -> str:
+        """Which worker behind a router it is in: one may run several, side by side."""
+        return self.rank.partition(" ")[0]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSnapshot:

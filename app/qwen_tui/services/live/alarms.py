@@ -192,8 +192,13 @@ def _say_tight(e: Evidence) -> Text:
     )
 
 
+def _workers(e: Evidence) -> dict[str, bool | None]:
+    """Return which workers behind a router are healthy, by address."""
+    return {r.worker: r.healthy for r in e.live.replicas}
+
+
 def _down(e: Evidence) -> list[str]:
-    return [r.rank for r in e.live.replicas if r.healthy is False]
+    return [address for address, healthy in _workers(e).items() if healthy is False]
 
 
 def _eager(e: Evidence) -> bool:
@@ -281,7 +286,7 @@ RULES: Final = (
         lambda e: t(
             "{n} of {all} workers behind the router do not answer: {names}.",
             n=len(_down(e)),
-            all=len(e.live.replicas),
+            all=len(_workers(e)),
             names=", ".join(_down(e)[:3]),
         ),
         t("The log of that worker tells; the router takes it in again when it answers."),

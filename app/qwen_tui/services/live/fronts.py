@@ -107,12 +107,13 @@ def with_workers(reading: Reading, workers: tuple[ReplicaSnapshot, ...]) -> Read
 
 def workers_note(live: LiveSnapshot) -> Text:
     """Say whose figures a router passes on."""
-    down = sum(1 for r in live.replicas if r.healthy is False)
+    everyone = {r.worker for r in live.replicas}
+    down = {r.worker for r in live.replicas if r.healthy is False}
     return t(
         "A router answers here: these are the figures of {n} of its {all} workers together. Its "
         "own are at its --prometheus-port (29000 unless set otherwise).",
-        n=len(live.replicas) - down or 1,
-        all=len(live.replicas) or 1,
+        n=len(everyone) - len(down) or 1,
+        all=len(everyone) or 1,
     )
 
 
@@ -193,14 +194,14 @@ async def find_front(ask: Ask) -> Front | None:
 def _router_text(workers: tuple[ReplicaSnapshot, ...]) -> Text:
     if not workers:
         return t("A router of SGLang without a worker.")
-    healthy = sum(1 for w in workers if w.healthy)
-    if not healthy:
+    told = [w.healthy for w in workers if w.healthy is not None]
+    if len(told) == len(workers) and not any(told):
         return t("A router of SGLang, none of whose {n} workers is healthy.", n=len(workers))
     return t(
         "A router of SGLang, {healthy} of {n} workers healthy, none with metrics: start them with "
         "--enable-metrics. The router's own figures are at its --prometheus-port (29000 unless "
         "set otherwise).",
-        healthy=healthy,
+        healthy=_figure(sum(told) if told else None, "d"),
         n=len(workers),
     )
 
