@@ -174,6 +174,18 @@ def test_the_smallest_replica_says_how_long_a_request_may_be() -> None:
     assert facts["dp_replicas"] == 3
 
 
+@pytest.mark.parametrize(
+    ("got", "said"), [((2, 3), "in each of 2 replicas"), ((2, 4), "in 1 of 2 replicas")]
+)
+def test_a_clamp_says_in_how_many_replicas_it_is(got: tuple[int, int], said: str) -> None:
+    text = at("server_args=ServerArgs(model_path='/m', max_running_requests=4, dp_size=2)")
+    for replica, running in enumerate(got):
+        text += at(SUMMARY.format(running=running)).replace("] ", f" DP{replica} TP0] ", 1)
+    (clamp,) = read_text(text).clamps
+    assert (clamp.asked, clamp.got) == (4, 2)
+    assert said in str(clamp.why)
+
+
 def test_more_tokens_than_the_memory_holds() -> None:
     text = (
         at("server_args={'model_path': '/m', 'max_total_tokens': 262144, 'page_size': 1}")

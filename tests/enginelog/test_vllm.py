@@ -381,3 +381,21 @@ def test_waiting_for_memory_of_the_graphs_is_slow_not_dead() -> None:
     report = read_text(text)
     assert report.fatal is None
     assert report.coverage == 1.0
+
+
+def test_replicas_share_the_request_limit_that_is_said_once() -> None:
+    """Each data-parallel engine core has a scheduler of its own, with all of --max-num-seqs."""
+    head = "INFO 11-29 22:13:33 [kv_cache_utils.py:1229] GPU KV cache size: "
+    text = (
+        "(APIServer pid=1) INFO 11-29 22:13:32 [utils.py:233] non-default args: {'model': 'm', "
+        "'max_num_seqs': 4, 'data_parallel_size': 2}\n"
+        f"(EngineCore_DP0 pid=2) {head}100,000 tokens\n"
+        f"(EngineCore_DP1 pid=3) {head}90,000 tokens\n"
+    )
+    facts = read_text(text).facts
+    assert (facts["kv_tokens"], facts["kv_tokens_all"], facts["dp_replicas"]) == (
+        90_000,
+        190_000,
+        2,
+    )
+    assert (facts["max_running_requests_effective"], facts["max_running_requests_all"]) == (4, 8)

@@ -91,10 +91,17 @@ def build_report(boot: Boot, *, client: bool) -> LogReport:
 
 def _replicas(boot: Boot, facts: dict[str, Value]) -> None:
     """Add what data-parallel replicas have together; each alone is told by the other facts."""
+    replicas = max(len(boot.of_replicas(name)) for name in REPLICATED)
+    if replicas < 2:
+        return
+    facts["dp_replicas"] = replicas
     for name, whole in REPLICATED.items():
         each = [fact.value for fact in boot.of_replicas(name)]
-        if len(each) > 1:
-            facts["dp_replicas"] = len(each)
+        same = facts.get(name)
+        if not each and isinstance(same, int):
+            # vLLM's --max-num-seqs is said once and holds for the scheduler of each.
+            facts[whole] = same * replicas
+        elif len(each) == replicas:
             facts[whole] = sum(value for value in each if isinstance(value, int))
 
 

@@ -182,10 +182,21 @@ def _requests(boot: Boot, out: Changes, requested: dict[str, Value] | None) -> N
         line = got_fact.line if got_fact is not None else seen[-1].line
     if remedy is MAMBA_REMEDY:
         remedy = slots_remedy(boot, share, remedy)
-    replicas = len(boot.of_replicas("max_running_requests_effective"))
-    if replicas > 1:
-        why = t("{why} So it is in each of {replicas} replicas.", why=why, replicas=replicas)
+    why = _in_replicas(boot, share, why)
     out.add("--max-running-requests", asked, got, by, why, remedy, line, clamp=True)
+
+
+def _in_replicas(boot: Boot, share: int, why: Text) -> Text:
+    """Say in how many data-parallel replicas it is so: their GPUs may have unequal room."""
+    each = [fact.value for fact in boot.of_replicas("max_running_requests_effective")]
+    clamped = sum(isinstance(got, int) and got < share for got in each)
+    if len(each) < 2:
+        return why
+    if clamped == len(each):
+        return t("{why} So it is in each of {replicas} replicas.", why=why, replicas=clamped)
+    return t(
+        "{why} So it is in {n} of {replicas} replicas.", why=why, n=clamped, replicas=len(each)
+    )
 
 
 def _silent_cause(boot: Boot, got: int) -> tuple[Text, Text, Text | None]:
