@@ -21,6 +21,8 @@ from qwen_tui.services.console import LogChunk
 from qwen_tui.services.snapshots import ServerSnapshot, ServerState
 from qwen_tui.ui.app import ConsoleApp
 from qwen_tui.ui.places import PLACES
+from qwen_tui.ui.screens.boot import TimelinePanel
+from qwen_tui.ui.widgets.boot import BootPanel
 from qwen_tui.ui.widgets.live import LivePanel
 from qwen_tui.ui.widgets.log import LogView, cut
 from qwen_tui.ui.widgets.painted import changed_runs
@@ -209,3 +211,26 @@ async def test_a_place_that_nobody_sees_keeps_no_painted_line() -> None:
         await pilot.press("1")
         await settled(pilot, lambda: pilot.app.screen.id == "home")
         assert painted() < at_first + 1000, (at_first, there, painted())
+
+
+@pytest.mark.parametrize(("key", "panel"), [("1", BootPanel), ("6", TimelinePanel)])
+async def test_a_boot_ticks_with_the_beat_of_everything_else(
+    key: str, panel: type[BootPanel | TimelinePanel]
+) -> None:
+    """No timer of a panel's own: it ticks only where it is seen."""
+    fake = FakeConsole(replace(running(), state=ServerState.STARTING, ready=False))
+    ticks: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(panel, "tick", lambda self: ticks.append(self.screen.id))
+        app = ConsoleApp(fake, clock=lambda: NOW, paced=False)
+        async with app.run_test() as pilot:
+            await settled(pilot, lambda: app.view.server_known)
+            await pilot.press(key)
+            before = len(ticks)
+            app.beat()
+            assert len(ticks) == before + 1
+            await pilot.press("8")
+            await settled(pilot, lambda: app.screen.id == "history")
+            before = len(ticks)
+            app.beat()
+            assert len(ticks) == before

@@ -43,11 +43,8 @@ class TimelinePanel(Panel):
         self._clock = clock
         self.usual: Mapping[str, Durations] = {}
 
-    def on_mount(self) -> None:
-        """Let the running phase tick."""
-        self.set_interval(1.0, self._tick)
-
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Let the running phase go on: a second has passed."""
         if self.view.server.phase is not None and not self.view.server.ready and self.view.alive:
             self.refresh()
 
@@ -127,6 +124,12 @@ class BootScreen(Place):
     def on_mount(self) -> None:
         """Show what is known already."""
         self._show(self._app_view())
+
+    def tick(self) -> None:
+        """Let the boot's clock go on, too."""
+        super().tick()
+        for panel in self.query(TimelinePanel):  # not there yet while the place is being made
+            panel.tick()
 
     def watch_view(self, old: View, new: View) -> None:
         """Show another report."""

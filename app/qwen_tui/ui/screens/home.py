@@ -112,6 +112,12 @@ class HomeScreen(Place):
         if old.server.state is not new.server.state:
             self._set_stage()
 
+    def tick(self) -> None:
+        """Let the boot's clock go on, too."""
+        super().tick()
+        for panel in self.query(BootPanel):  # not there yet while the place is being made
+            panel.tick()
+
     def refill(self) -> None:
         """Name the log."""
         self.query_one(LogPanel).border_title = Content(tr(t("Log, without polls")))

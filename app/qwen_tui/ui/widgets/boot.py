@@ -38,12 +38,8 @@ class BootPanel(Panel):
         super().__init__(id="boot")
         self._clock = clock
 
-    def on_mount(self) -> None:
-        """Let the running phase tick."""
-        super().on_mount()
-        self.set_interval(1.0, self._tick)
-
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Let the running phase go on: a second has passed."""
         if self.display:
             self.refresh()
 
