@@ -394,3 +394,17 @@ def test_energy_per_thousand_tokens() -> None:
     assert window is not None
     assert window.totals["energy_tokens"] == 1000
     assert window.totals["energy_j"] == pytest.approx(5000)
+
+
+@pytest.mark.parametrize(
+    ("host", "indices"),
+    [("127.0.0.1", [1]), ("localhost", [1]), ("203.0.113.7", []), ("box.example", [])],
+)
+def test_gpus_of_this_machine_say_nothing_of_a_server_elsewhere(
+    host: str, indices: list[int]
+) -> None:
+    """Of several cards here, those count on which the server has memory."""
+    context = LiveContext(gpus=(gpu(), gpu(index=1, memory_ours_bytes=2**30)))
+    assert [g.index for g in context.of_server_at(host).gpus] == indices
+    one = LiveContext(gpus=(gpu(),))
+    assert [g.index for g in one.of_server_at(host).gpus] == [0] * len(indices)

@@ -167,6 +167,22 @@ async def test_one_server_that_hangs_delays_no_other() -> None:
     assert fleet.latest[hung.url].source == "unknown"
 
 
+async def test_a_fleet_that_is_left_leaves_no_task() -> None:
+    async def watch(heard: asyncio.Event) -> None:
+        stream = Fleet(["http://127.0.0.1:9"]).stream()
+        async with contextlib.aclosing(stream):
+            async for _ in stream:
+                heard.set()
+
+    before, heard = asyncio.all_tasks(), asyncio.Event()
+    watching = asyncio.create_task(watch(heard))
+    await heard.wait()
+    await asyncio.sleep(0)
+    watching.cancel()
+    await asyncio.wait({watching})
+    assert asyncio.all_tasks() == before
+
+
 async def run_cli(*argv: str) -> int:
     return await asyncio.to_thread(main, list(argv))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ipaddress
+import socket
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,8 +20,33 @@ class LiveContext:
     """Given to the poller by whoever has it; every part may be empty."""
 
     gpus: tuple[GpuSnapshot, ...] = ()
-    """The newest samples of the GPUs that the server runs on."""
+    """The newest samples of this machine's GPUs."""
     clamps: tuple[Clamp, ...] = ()
     """Asked → got of this boot: their remedies carry the price of a change."""
     max_running_requests: int | None = None
-    """As the log of this boot says; vLLM itself does not tell while it runs."""
+    """Of one replica, as the log of this boot says; vLLM itself does not tell while it runs."""
+
+    def of_server_at(self, host: str) -> LiveContext:
+        """Return what is known of a server at ``host``.
+
+        This machine's GPUs say nothing of a server elsewhere, and those on which a server of ours
+        has no memory nothing of it.
+        """
+        if not _is_here(host):
+            return replace(self, gpus=())
+        ours = tuple(gpu for gpu in self.gpus if gpu.memory_ours_bytes)
+        return replace(self, gpus=ours or self.gpus)
+
+
+@cache
+def _is_here(host: str) -> bool:
+    if host in {"localhost", socket.gethostname()}:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False  # a name that may lead anywhere
+    import psutil
+
+    own = {a.address for each in psutil.net_if_addrs().values() for a in each}
+    return address.is_loopback or str(address) in own

@@ -57,16 +57,17 @@ class Fleet:
                 await news.put(FleetItem(url, snapshot))
 
         tasks = {asyncio.create_task(follow(*item)) for item in self.pollers.items()}
+        waited: set[asyncio.Task[FleetItem] | asyncio.Task[None]] = {*tasks}
         try:
             while True:
                 item = asyncio.create_task(news.get())
-                done, _ = await asyncio.wait({item, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                waited = {item, *tasks}
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 for ended in done - {item}:
-                    item.cancel()
                     ended.result()  # a poller never ends by itself: this raises what ended it
                 self.latest[item.result().url] = item.result().snapshot
                 yield item.result()
         finally:
-            for task in tasks:
+            for task in waited:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*waited, return_exceptions=True)

@@ -220,7 +220,7 @@ class MetricPoller:
             )
         if self._routed:
             reading = with_workers(reading, await self._fronts.workers(now))
-        context = self._context()
+        context = self._context().of_server_at(self.target.host)
         await self._note_prefill(reading.engine, now)
         self._note_energy(context, reading, now)
         restarted = self.history.feed(reading, now, slack_s)
@@ -275,8 +275,7 @@ class MetricPoller:
         last = self.reading
         if last is None or self._scraped_at is None or not context.gpus:
             return
-        ours = [g for g in context.gpus if g.memory_ours_bytes] or list(context.gpus)
-        watts = [g.power_w for g in ours]
+        watts = [g.power_w for g in context.gpus]
         seconds = now - self._scraped_at
         grown = _total(reading, "decoded") - _total(last, "decoded")
         if grown <= 0 or seconds > 10 or any(w is None for w in watts):
