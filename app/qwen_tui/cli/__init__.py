@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from qwen_tui import __version__
 from qwen_tui.cli.registry import COMMANDS
+from qwen_tui.cli.streams import mend_streams, silence_output
 from qwen_tui_profiles.errors import QwenTuiError
 from qwen_tui_profiles.text import language, set_language, t, tr
 
@@ -23,6 +24,10 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_NO_READER = 141
+"""Standard output went away before the command was done (128 + SIGPIPE, as of any other program).
+Not 0: a doctor that was cut short has not found the machine in order."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Command(Protocol):
@@ -40,6 +45,7 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the console when no command is named."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    mend_streams()
     try:
         _choose_language()
         return _dispatch(arguments)
@@ -50,10 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader went away (`| head`): silence, and no complaint from the interpreter's exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        silence_output()
+        return EXIT_NO_READER
     except Exception as error:  # noqa: BLE001 - the last edge: a file and a sentence, no traceback
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            silence_output()
+            print_error(_no_room(error))
+            return EXIT_FAILED
         from qwen_tui.services.crash import as_user_error
 
         print_error(as_user_error(error, version=__version__))
@@ -65,6 +74,19 @@ def print_error(error: QwenTuiError) -> None:
     print(f"qwen-tui: {tr(error.message)}", file=sys.stderr)
     if error.remedy is not None:
         print(f"  → {tr(error.remedy)}", file=sys.stderr)
+
+
+def _no_room(error: OSError) -> QwenTuiError:
+    """Return what is said of a full disk: where the output goes, or under our own folders."""
+    from qwen_tui.services.paths import Paths
+
+    return QwenTuiError(
+        t("A file or the output cannot be written: {reason}.", reason=error.strerror or ""),
+        t(
+            "Make room where the output goes and in {path}, then repeat the command.",
+            path=str(error.filename or Paths.default().state),
+        ),
+    )
 
 
 def _choose_language() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "qwen-tui.swap/1"
 _EVERY_S = 2.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 CARD_SCHEMA = "qwen-tui.swap-card/1"
 
 
@@ -102,7 +103,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Interrupt:
-    """Lets Ctrl-C take a swap back where that is possible; a second one leaves at once."""
+    """Lets Ctrl-C or TERM take a swap back where that is possible; a second one leaves at once.
+
+    A terminal that goes away (HUP: a lost ssh connection) ends nothing: a swap that is left after
+    its stop leaves nothing that serves, and nobody is there to see it.
+    """
 
     def __init__(self) -> None:
         self.obeyed = False
@@ -112,7 +117,8 @@ class _Interrupt:
         loop = asyncio.get_running_loop()
 
         def interrupted() -> None:
-            loop.remove_signal_handler(signal.SIGINT)
+            for number in _INTERRUPTS:
+                loop.remove_signal_handler(number)
             self.obeyed = swap.cancel()
             if self.obeyed:
                 say(t("Cancelling; press Ctrl-C again to leave at once."))
@@ -120,7 +126,9 @@ class _Interrupt:
                 say(t("The stop is under way and cannot be taken back; Ctrl-C again leaves."))
 
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(signal.SIGINT, interrupted)
+            for number in _INTERRUPTS:
+                loop.add_signal_handler(number, interrupted)
+            loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
 
 async def _swap(
