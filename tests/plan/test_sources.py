@@ -11,7 +11,7 @@ import pytest
 
 from plan.boots import DATA
 from qwen_tui.cli import main
-from qwen_tui.services import planning
+from qwen_tui.services import launch_gpu
 from qwen_tui.services.known_models import KNOWN_MODELS, known_model
 from qwen_tui.services.paths import Paths
 from qwen_tui.services.planning import PlanOptions, make_plan, prediction_of, refusal_of
@@ -196,8 +196,8 @@ def test_clamp_remedies_are_priced(paths: Paths) -> None:
     assert "To get 5: --max-mamba-cache-size 26" in str(clamp.remedy)
 
 
-def test_gpu_of_the_profile(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    first_visible = planning.first_visible
+def test_gpu_of_the_profile() -> None:
+    first_visible = launch_gpu.first_visible
     assert first_visible({"CUDA_VISIBLE_DEVICES": "1,0"}) == 1
     assert first_visible({"CUDA_VISIBLE_DEVICES": "GPU-8f2a"}) == 0
     assert first_visible({}) == 0
@@ -256,13 +256,16 @@ def test_live_memory_of_either_kind_of_gpu(paths: Paths, monkeypatch: pytest.Mon
     gib = 1 << 30
     host = SimpleNamespace(available=110 * gib, total=120 * gib)
     monkeypatch.setattr("psutil.virtual_memory", lambda: host)
-    rtx, shared = planning._LiveGpu(30.0, 32.0, 120), planning._LiveGpu(110.0, 120.0, None)
-    assert planning._live_gpu(None, {}) == rtx
-    assert planning._live_gpu(None, {"CUDA_VISIBLE_DEVICES": "1"}) == shared
-    assert planning._live_gpu(1, {}) == shared
+    rtx, shared = launch_gpu.LiveGpu(30.0, 32.0, 120), launch_gpu.LiveGpu(110.0, 120.0, None)
+    assert launch_gpu.live_gpu(0, {}) == rtx
+    assert launch_gpu.live_gpu(None, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}) == rtx
+    # Which of two unlike cards CUDA takes first is not known here.
+    assert launch_gpu.live_gpu(None, {}).card is None
+    assert launch_gpu.live_gpu(None, {"CUDA_VISIBLE_DEVICES": "1"}) == shared
+    assert launch_gpu.live_gpu(1, {}) == shared
     with pytest.raises(UsageError, match="no GPU 2"):
-        planning._live_gpu(2, {})
+        launch_gpu.live_gpu(2, {})
     with pytest.raises(UsageError, match="no GPU -1"):
-        planning._live_gpu(-1, {})
+        launch_gpu.live_gpu(-1, {})
     plan = make_plan(PlanOptions(), _profile("27b-int4-speed"), paths)
     assert prediction_of(plan)["live_free_gib"] == 30.0

@@ -90,14 +90,14 @@ async def test_rules_about_cards_are_judged_for_the_card_that_is_here(
     config = Path(__file__).parents[1] / "plan" / "data" / "qwen38-27b.json"
     (tmp_path / "config.json").write_bytes(config.read_bytes())
 
-    async def rules(backend: str, *capabilities: tuple[int, int], visible: str = "") -> set[str]:
+    async def rules(backend: str, *capabilities: tuple[int, int], **env: str) -> set[str]:
         profile = replace(
             fake_profile(port=30000),
             engine=EngineKind.SGLANG,
             needs_gpu=True,
             model=ModelRef(path=str(tmp_path)),
             argv=("--attention-backend", backend),
-            env={"CUDA_VISIBLE_DEVICES": visible} if visible else {},
+            env=env,
         )
         cards = tuple(
             replace(gpu(1)[0], index=index, compute_capability=capability)
@@ -112,7 +112,14 @@ async def test_rules_about_cards_are_judged_for_the_card_that_is_here(
     assert await rules("triton", h200) == set()
     assert await rules("fa3", rtx) == {"attention-blackwell"}
     assert await rules("fa3", h200) == set()
-    assert await rules("fa3", h200, rtx, visible="1") == {"attention-blackwell"}
+    assert await rules("fa3", rtx, rtx, CUDA_VISIBLE_DEVICES="GPU-8f2a") == {"attention-blackwell"}
+    # Among unlike cards CUDA's own order is not the driver's, and a UUID is not resolved here.
+    bus = "PCI_BUS_ID"
+    seen = await rules("fa3", h200, rtx, CUDA_VISIBLE_DEVICES="1", CUDA_DEVICE_ORDER=bus)
+    assert seen == {"attention-blackwell"}
+    assert await rules("fa3", rtx, h200, CUDA_DEVICE_ORDER=bus) == {"attention-blackwell"}
+    assert await rules("fa3", rtx, h200) == set()
+    assert await rules("fa3", rtx, h200, CUDA_VISIBLE_DEVICES="GPU-8f2a") == set()
 
 
 def finding(severity: Severity, rule: str) -> Finding:

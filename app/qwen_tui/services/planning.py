@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import psutil
-
 from qwen_tui.services.engines import DEMO_VERSION
+from qwen_tui.services.launch_gpu import LiveGpu, launch_environment, live_gpu
 from qwen_tui.services.learning import learned
 from qwen_tui.services.plan_sources import (
     demo_checkpoint,
@@ -16,7 +15,7 @@ from qwen_tui.services.plan_sources import (
     find_checkpoint,
 )
 from qwen_tui_profiles.cmdline import EngineCommand, parse_words
-from qwen_tui_profiles.errors import EngineError, ProbeError, UsageError
+from qwen_tui_profiles.errors import EngineError, UsageError
 from qwen_tui_profiles.findings import Finding, Severity
 from qwen_tui_profiles.foreign import clean
 from qwen_tui_profiles.plan.arguments import read_sglang, read_vllm
@@ -38,9 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PlanOptions",
-    "card_of",
     "engine_and_version",
-    "first_visible",
     "make_plan",
     "plan_request",
     "prediction_of",
@@ -217,9 +214,9 @@ def _collect(
             source = replace(
                 source, assumed=(Assumption("engine_version", version, note), *source.assumed)
             )
-    live = _LiveGpu()
+    live = LiveGpu()
     if options.free_gib is None and options.total_gib is None:
-        live = _live_gpu(options.gpu_index, variables)
+        live = live_gpu(options.gpu_index, launch_environment(variables))
     request = PlanRequest(
         args=args,
         config=source.config,
@@ -304,56 +301,3 @@ def _checkpoint(
     if named is not None:
         return find_checkpoint(named, False, None)
     return find_checkpoint(None if profile is None else profile.model.path, False, profile)
-
-
-@dataclass(frozen=True, slots=True)
-class _LiveGpu:
-    """A GPU of this machine now; None = there is none, or it does not say."""
-
-    free_gib: float | None = None
-    total_gib: float | None = None
-    card: int | None = None
-
-
-def _live_gpu(index: int | None, env: Mapping[str, str]) -> _LiveGpu:
-    """Read the GPU that a launch would use.
-
-    Raises:
-        UsageError: The user named a GPU that does not exist.
-    """
-    from qwen_tui_diagnostics.probes.nvml import Nvml
-
-    try:
-        with Nvml() as nvml:
-            devices = nvml.devices()
-    except ProbeError:
-        devices = ()
-    chosen = first_visible(env) if index is None else index
-    if index is not None and devices and not 0 <= index < len(devices):
-        raise UsageError(
-            t("There is no GPU {index} here.", index=index),
-            t("Name one of 0 to {last}.", last=len(devices) - 1),
-        )
-    if not 0 <= chosen < len(devices):
-        return _LiveGpu()
-    free, total = devices[chosen].memory_free_bytes, devices[chosen].memory_total_bytes
-    if total is None:
-        # A GPU without memory of its own (GB10) has the host's; SGLang asks for it the same way.
-        host = psutil.virtual_memory()
-        free, total = host.available, host.total
-    return _LiveGpu(
-        None if free is None else free / _GIB,
-        None if total is None else total / _GIB,
-        card_of(devices[chosen].compute_capability),
-    )
-
-
-def card_of(capability: tuple[int, int] | None) -> int | None:
-    """Return a compute capability as the rules know it: (12, 0) is 120."""
-    return None if capability is None else 10 * capability[0] + capability[1]
-
-
-def first_visible(env: Mapping[str, str]) -> int:
-    """Return the GPU that the launch's environment picks; 0 where it names none by number."""
-    first = env.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    return int(first) if first.isascii() and first.isdigit() and len(first) < 4 else 0

@@ -118,19 +118,14 @@ def _judged(
     gpus: tuple[GpuMemory, ...] | None,
     own_server_runs: bool,
 ) -> tuple[tuple[Finding, ...], Mapping[str, Any]]:
+    from qwen_tui.services.launch_gpu import card_used, first_visible, launch_environment
     from qwen_tui.services.linting import LintOptions, lint
-    from qwen_tui.services.planning import (
-        PlanOptions,
-        card_of,
-        first_visible,
-        make_plan,
-        prediction_of,
-        refusal_of,
-    )
+    from qwen_tui.services.planning import PlanOptions, make_plan, prediction_of, refusal_of
 
-    index = first_visible(profile.env)
+    env = launch_environment(profile.env)
+    index = first_visible(env)
     gpu = gpus[index] if gpus and index < len(gpus) else None
-    card = None if gpu is None else card_of(gpu.compute_capability)
+    card = card_used([gpu.compute_capability for gpu in gpus or ()], env)
     found: dict[str, Finding] = {}
     prediction: Mapping[str, Any] = {}
     try:
