@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -67,6 +68,8 @@ def test_the_configuration_of_a_running_gateway_is_read(
     assert said(debug_findings([gateway])) == [f"{tmp_path / 'c.yaml'}:3: set_verbose: True"]
     (tmp_path / "c.yaml").unlink()
     assert debug_findings([gateway]) == []
+    os.mkfifo(tmp_path / "c.yaml")
+    assert debug_findings([gateway]) == []
 
 
 def test_a_process_of_ours_is_looked_at(tmp_path: Path) -> None:
@@ -93,9 +96,18 @@ def test_a_process_of_ours_is_looked_at(tmp_path: Path) -> None:
     assert found.ports == {port}
 
 
-def test_looking_at_the_machine_finds_no_gateway_in_this_test_run() -> None:
-    # The word in an argument far behind (this file's name) does not make a gateway.
-    assert all("pytest" not in " ".join(g.argv) for g in running_gateways())
+def test_the_word_in_an_argument_far_behind_makes_no_gateway() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", "--model", "litellm"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.pid not in {g.pid for g in running_gateways()}
+    finally:
+        process.communicate(b"\n")
 
 
 @pytest.mark.parametrize(

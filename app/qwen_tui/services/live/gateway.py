@@ -109,8 +109,9 @@ def _of(gateway: GatewayProcess) -> list[Finding]:
         if _DEBUG.search(variable)
     ]
     config = _config(gateway)
-    if config is not None:
-        with contextlib.suppress(InputError):  # in a container, or not ours to read
+    with contextlib.suppress(InputError, OSError):  # in a container, or not ours to read
+        # A pipe has no end as long as nobody writes it.
+        if config is not None and config.is_file():
             found += compose_findings(config)
     return found
 
