@@ -143,9 +143,9 @@ async def test_answers_that_are_waiting_do_not_swallow_the_leaving(tmp_path: Pat
         "exec sleep 60\n"
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    began = time.monotonic()
     stream = run_checks(context(tmp_path, python=str(script)))
     await anext(stream)
+    began = time.monotonic()
     await stream.aclose()
     assert time.monotonic() - began < 4, "it waited for the collectors' limits"
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))

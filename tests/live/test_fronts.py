@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import LiveSnapshot
 
 DATA = Path(__file__).with_name("data") / "fronts"
-QUICK = Pace(busy_s=0.01, idle_s=0.02, timeout_s=0.5, back_off_max_s=0.05, loads_s=0.0)
+QUICK = Pace(busy_s=0.01, idle_s=0.02, timeout_s=20, back_off_max_s=0.05, loads_s=0.0)
 LITELLM_401 = (
     '"Unauthorized access to metrics endpoint: No connected db. To allow unauthenticated access, '
     'set `litellm_settings.require_auth_for_metrics_endpoint: false` in your proxy_config.yaml."'
