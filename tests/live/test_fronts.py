@@ -77,7 +77,7 @@ def test_litellm_between_two_scrapes() -> None:
     assert window.overhead.n == 1
     assert window.overhead.mean_ms == pytest.approx((0.0497437 - 0.0135477) * 1000, abs=0.001)
     words = str(front_words(shown))
-    assert words.startswith("LiteLLM: 1 in flight, 6 ended")
+    assert words.startswith("LiteLLM: 1 in flight; in the last 3 s 6 ended")
     assert show(watcher, "litellm-2", 2.47).running == 0
 
 

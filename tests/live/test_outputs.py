@@ -242,7 +242,7 @@ async def test_watch_names_a_router_and_shows_its_workers_side_by_side(
         assert await run_cli("watch", "--url", server.url, "--count", "1", "--no-gpu") == 0
     first, alarm = capsys.readouterr().out.splitlines()
     assert first == (
-        "router: 1 of 2 workers healthy, 2 in flight, — requests taken  "
+        "router: 1 of 2 workers healthy, 2 in flight; so far — requests taken  "
         "[a:1: 2+—, b:1: does not answer]"
     )
     assert alarm == "  ERROR 1 of 2 workers behind the router do not answer: http://b:1."

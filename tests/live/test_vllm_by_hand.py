@@ -22,6 +22,7 @@ from qwen_tui.services.live.figures import FigureMaker
 from qwen_tui.services.live.normalise import normalise, wanted_names
 from qwen_tui.services.live.serverinfo import ServerLimits, read_models, read_version
 from qwen_tui.services.live.windows import History
+from qwen_tui.ui.widgets.live import why_no_figures
 from support.exporter import Exporter
 from support.live_watch import Watcher
 from support.metrics_server import document, serve
@@ -206,6 +207,8 @@ async def test_a_server_that_outlived_its_core_is_not_idle() -> None:
     """With VLLM_KEEP_ALIVE_ON_ENGINE_DEATH the metrics go on as if nothing had happened."""
     shown, _ = await look(503)
     assert str(shown.error) == "The engine core is dead: vLLM's /health answers 503."
+    assert why_no_figures(shown) is shown.error, "the console says it in the place of figures"
+    assert (shown.running, shown.queue, shown.kv_used) == (None, None, None)
     assert shown.bound_by is None
 
 

@@ -105,7 +105,7 @@ async def test_routers_and_gateways_are_named_with_what_they_know() -> None:
         await pilot.press("down")
         await settled(pilot, lambda: "in queue p50" in shown(pilot))
         pane = " ".join(shown(pilot).split())
-        assert "LiteLLM: 1 in flight, 9 ended, in queue p50 12.5 ms" in pane
+        assert "LiteLLM: 1 in flight; in the last 60 s 9 ended, in queue p50 12.5 ms" in pane
 
 
 async def test_enter_opens_the_figures_of_one_and_they_move() -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import pytest
+
+from qwen_tui.services.snapshots import ServerSnapshot
 from qwen_tui.services.state import ServerState
 from qwen_tui.services.words import STATE_HEADS
 from qwen_tui.ui.app_commands import APP
 from qwen_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from qwen_tui.ui.places import PLACES
 from qwen_tui.ui.screens.home import STAGES
+from qwen_tui.ui.state import View
+from qwen_tui.ui.widgets.asked_got import _facts
 from qwen_tui.ui.words import PHASES, STYLES
 from qwen_tui_diagnostics.enginelog.report import PHASES as BOOT_ORDER
+from qwen_tui_diagnostics.enginelog.report import LogReport
 
 if TYPE_CHECKING:
     from qwen_tui.ui.commands import Command
@@ -69,3 +75,23 @@ def test_ascii_is_ascii() -> None:
 def test_every_command_explains_itself() -> None:
     for command in every_command():
         assert str(command.help).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("least", "together", "said"),
+    [
+        (2, 4, "requests at once: 2 in each of 2 replicas, 4 in all"),
+        (2, 5, "requests at once: 5 in 2 replicas, 2 in the smallest"),
+    ],
+)
+def test_replicas_that_are_unlike_are_not_said_to_be_alike(
+    least: int, together: int, said: str
+) -> None:
+    facts = {
+        "max_running_requests_effective": least,
+        "max_running_requests_all": together,
+        "dp_replicas": 2,
+    }
+    report = LogReport("sglang", "0.5.23", ready=True, phase="serving", facts=facts)
+    view = View(server=ServerSnapshot(ServerState.RUNNING, report=report))
+    assert [part.plain for part in _facts(view)] == [said]

@@ -167,7 +167,9 @@ def _line(snapshot: LiveSnapshot) -> str:
     front = front_words(snapshot)
     line = _figures(snapshot) if front is None else tr(front)
     if len(snapshot.replicas) > 1:
-        line += "  [" + ", ".join(_replica(r) for r in snapshot.replicas[:_MOST_REPLICAS]) + "]"
+        told = [_replica(r) for r in snapshot.replicas[:_MOST_REPLICAS]]
+        left = len(snapshot.replicas) - len(told)
+        line += f"  [{', '.join(told)}" + (f", … +{left}]" if left else "]")
     if front is None and snapshot.bound_by is not None:
         line += "  · " + tr(snapshot.bound_by)
     for alarm in snapshot.alarms:

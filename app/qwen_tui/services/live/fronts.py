@@ -128,11 +128,13 @@ def front_words(live: LiveSnapshot) -> Text | None:
         return None
     window = next((w for w in live.windows if w.window_s == live.window_s), None)
     requests = None if window is None else window.requests
+    when = _when(live.window_s)
     if live.source == "litellm":
         return t(
-            "LiteLLM: {running} in flight, {requests} ended, in queue p50 {queued} ms, adds p50 "
-            "{added} ms, TTFT p50 {p50} p95 {p95} ms",
+            "LiteLLM: {running} in flight; {when} {requests} ended, in queue p50 {queued} ms, adds "
+            "p50 {added} ms, TTFT p50 {p50} p95 {p95} ms",
             running=_figure(live.running, "d"),
+            when=when,
             requests=_figure(requests, ",d"),
             queued=_p50(None if window is None else window.queue_time),
             added=_p50(None if window is None else window.overhead),
@@ -141,12 +143,23 @@ def front_words(live: LiveSnapshot) -> Text | None:
         )
     told = [w.healthy for w in live.replicas if w.healthy is not None]
     return t(
-        "router: {healthy} of {n} workers healthy, {running} in flight, {requests} requests taken",
+        "router: {healthy} of {n} workers healthy, {running} in flight; {when} {requests} requests "
+        "taken",
         healthy=_figure(sum(told) if told else None, "d"),
         n=_figure(len(live.replicas) or None, "d"),
         running=_figure(live.running, "d"),
+        when=when,
         requests=_figure(requests, ",d"),
     )
+
+
+def _when(window_s: float | None) -> Text:
+    """Say of which time a figure is."""
+    if window_s is None:
+        return t("since its start")
+    if not window_s:
+        return t("so far")  # the first look of a watch: nothing to subtract from
+    return t("in the last {seconds} s", seconds=f"{window_s:.0f}")
 
 
 def _p50(summary: LatencySummary | None) -> str:

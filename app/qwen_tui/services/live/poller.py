@@ -242,7 +242,8 @@ class MetricPoller:
             snapshot = replace(snapshot, notes=(*snapshot.notes, workers_note(snapshot)))
         moved = self._moved()
         if not moved and await self._core_is_dead(reading.engine):
-            snapshot = replace(snapshot, error=_CORE_DEAD, bound=None, bound_by=None)
+            # Its gauges stand where they stood: zeros would look like an idle server.
+            snapshot = replace(self._plain("vllm", _CORE_DEAD), models=snapshot.models)
         # Something waits, or moved since the last scrape; a first look does not tell.
         working = (snapshot.queue or 0) > 0 or moved is not False
         self._quiet = 0 if working else self._quiet + 1

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.ui.state import View
     from qwen_tui_profiles.findings import Clamp
+    from qwen_tui_profiles.text import Text
 
 __all__ = ["AskedGotPanel", "Row", "asked_got_rows"]
 
@@ -184,19 +185,30 @@ def _facts(view: View) -> list[Content]:
         )
     requests = facts.get("max_running_requests_effective")
     replicas, together = facts.get("dp_replicas"), facts.get("max_running_requests_all")
-    if isinstance(requests, int | float) and isinstance(together, int | float):
-        said = t(
-            "requests at once: {count} in each of {replicas} replicas, {together} in all",
-            count=figures.count(requests),
-            replicas=str(replicas),
-            together=figures.count(together),
-        )
-        parts.append(Content(tr(said)))
+    if isinstance(requests, int) and isinstance(together, int) and isinstance(replicas, int):
+        parts.append(Content(tr(_of_replicas(requests, replicas, together))))
     elif isinstance(requests, int | float):
         parts.append(
             Content.assemble(tr(t("requests at once: {count}", count=figures.count(requests))))
         )
     return parts
+
+
+def _of_replicas(least: int, replicas: int, together: int) -> Text:
+    """Say how many requests run at once in data-parallel replicas, which may be unlike."""
+    if least * replicas == together:
+        return t(
+            "requests at once: {count} in each of {replicas} replicas, {together} in all",
+            count=figures.count(least),
+            replicas=str(replicas),
+            together=figures.count(together),
+        )
+    return t(
+        "requests at once: {together} in {replicas} replicas, {count} in the smallest",
+        together=figures.count(together),
+        replicas=str(replicas),
+        count=figures.count(least),
+    )
 
 
 def _flowed(parts: list[Content], width: int) -> list[Content]:
