@@ -19,6 +19,7 @@ from qwen_tui.services.launch import (
     find_engine,
     launch,
     launched_profile,
+    require_way_back,
 )
 from qwen_tui.services.prelaunch import preflight, require
 from qwen_tui.services.rotate import rotate
@@ -280,6 +281,10 @@ class ServerControl:
         """Return the profile of the newest run, as it was launched."""
         record = self._observer.record
         return None if record is None else launched_profile(record, self._paths)
+
+    def require_way_back(self, running: EngineProfile | None, target: EngineProfile) -> None:
+        """Refuse a swap that could not go back (see :func:`launch.require_way_back`)."""
+        require_way_back(running, target, self._paths)
 
     def at_same_address(self, target: EngineProfile) -> EngineProfile:
         """Return the target where clients look for it.

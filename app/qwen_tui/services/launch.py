@@ -42,6 +42,7 @@ __all__ = [
     "launch",
     "launched_profile",
     "profile_snapshot",
+    "require_way_back",
 ]
 
 
@@ -194,6 +195,43 @@ def launched_profile(record: RunRecord, paths: Paths) -> EngineProfile | None:
     if not snapshot or REDACTED in str(snapshot):
         return profile
     return _from_snapshot(snapshot)
+
+
+def require_way_back(running: EngineProfile | None, target: EngineProfile, paths: Paths) -> None:
+    """Refuse a swap that could not go back: it would end a good server for a doubtful one.
+
+    Args:
+        running: What runs, as :func:`launched_profile` gives it.
+        target: What is to be started.
+        paths: Where engines and profiles are found.
+
+    Raises:
+        LaunchError: its profile, its engine or its model is gone since it was launched.
+    """
+    two_steps = t(
+        "Bring it back; or go on without a way back: qwen-tui down, then qwen-tui up {target}",
+        target=target.name,
+    )
+    if running is None:
+        raise LaunchError(
+            t(
+                "What runs could not be started again if {target} failed: its profile is gone.",
+                target=target.name,
+            ),
+            two_steps,
+        )
+    try:
+        find_engine(running, paths)
+    except QwenTuiError as error:
+        raise LaunchError(
+            t(
+                "{profile} could not be started again if {target} failed: {reason}",
+                profile=running.name,
+                target=target.name,
+                reason=error.message,
+            ),
+            two_steps,
+        ) from error
 
 
 def _from_snapshot(snapshot: Mapping[str, Any]) -> EngineProfile | None:

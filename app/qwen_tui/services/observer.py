@@ -40,6 +40,10 @@ _LAST_WORDS_S = 3.0
 """After the main process is gone its children may still write why; at most so long is waited."""
 _ANSWER_S = 2.0
 _SLICE_BYTES = 1 << 20
+_REBUILT = t(
+    "Its records were deleted or damaged: this is read from the process itself. "
+    "It goes on, and qwen-tui down stops it; the next launch is recorded again."
+)
 _MISSES = 2
 """Unanswered questions in a row before a server counts as unreachable."""
 
@@ -78,6 +82,11 @@ class RunObserver:
     def record(self) -> RunRecord | None:
         """The newest run, as of the last look."""
         return self._record
+
+    @property
+    def missed(self) -> bool:
+        """Whether the last question was not answered, and it counts as reachable all the same."""
+        return 0 < self._misses < _MISSES and self._answered is not False
 
     @property
     def log(self) -> BootLog | None:
@@ -241,6 +250,9 @@ class RunObserver:
     def _snapshot(self, record: RunRecord, verdict: Verdict) -> ServerSnapshot:
         report = None if self._log is None else self._log.report
         state = verdict.state
+        message = verdict.message
+        if message is None and record.kind == "process" and not record.profile:
+            message = _REBUILT
         version = record.engine_version
         if report is not None and report.engine_version is not None:
             version = report.engine_version
@@ -259,7 +271,7 @@ class RunObserver:
             url=record.url,
             log_path=None if record.log_path is None else Path(record.log_path),
             report=report,
-            message=verdict.message,
+            message=message,
             acknowledged=record.acknowledged,
             remedy=_remedy(record),
         )

@@ -36,6 +36,7 @@ __all__ = [
     "seconds_since_boot",
     "session_members",
     "wait_gone",
+    "working_in",
 ]
 
 RUN_VARIABLE = "QWEN_TUI_RUN"
@@ -133,6 +134,24 @@ def find_run(run: str, since_s: float) -> tuple[ProcessId, ...]:
             if wanted in environment.split(b"\0"):
                 found.append(entry.identity)
     return tuple(sorted(found, key=lambda p: (p.create_time, p.pid)))
+
+
+def working_in(folder: Path) -> frozenset[str]:
+    """Return the names of the folders in ``folder`` that leaders of sessions work in.
+
+    A folder that was deleted under its process counts: the kernel keeps its path.
+    """
+    parent = os.path.realpath(folder) + os.sep
+    found = set()
+    for entry in _entries():
+        if entry.session != entry.identity.pid or not entry.runs:
+            continue
+        with contextlib.suppress(OSError):
+            works_in = os.readlink(_PROC / str(entry.identity.pid) / "cwd")  # noqa: PTH115
+            name = works_in.removeprefix(parent).removesuffix(" (deleted)")
+            if works_in.startswith(parent) and os.sep not in name:
+                found.add(name)
+    return frozenset(found)
 
 
 _SLACK_S = 0.05

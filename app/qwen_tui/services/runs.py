@@ -35,6 +35,7 @@ from qwen_tui.services.process import (
     find_run,
     identify,
     seconds_since_boot,
+    working_in,
 )
 from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import IllegalStepError, ServerState
@@ -56,6 +57,8 @@ KEPT_RUNS = 30
 ROOM_BYTES = 2 * 1024 * 1024
 """Records and boot logs of two runs, the next one and the way back (a boot prints 60 to 150 KB)."""
 _NO_FALLOCATE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_WORKING_EVERY_S = 5.0
+"""How often it is looked for servers whose records are gone."""
 LEASE_WAIT_S = 2.0
 """How long to wait for somebody else's short piece of work."""
 
@@ -67,6 +70,8 @@ class RunStore:
         self._paths = paths
         self._unsaved: dict[str, RunRecord] = {}
         """What this process knows and could not write: a full disk must not make it forget."""
+        self._working: frozenset[str] = frozenset()
+        self._working_at: float | None = None
 
     @property
     def folder(self) -> Path:
@@ -126,14 +131,21 @@ class RunStore:
         return f"{last + 1:06d}-{stamp}-{secrets.token_hex(3)}"
 
     def ids(self) -> list[str]:
-        """Return the ids of all runs, oldest first."""
+        """Return the ids of all runs, oldest first.
+
+        With those whose folder was deleted while their server runs: it still works there.
+        """
         try:
-            names = os.listdir(self.folder)  # noqa: PTH208 - names are all that is needed
+            names = set(os.listdir(self.folder))  # noqa: PTH208 - names are all that is needed
         except FileNotFoundError:
-            return []
+            names = set()
         except OSError as error:
             raise _unwritable(self.folder, error) from error
-        return sorted(n for n in names if n.split("-")[0].isdigit())
+        now = time.monotonic()
+        if self._working_at is None or now - self._working_at > _WORKING_EVERY_S:
+            self._working_at = now
+            self._working = working_in(self.folder)
+        return sorted(n for n in names | self._working if n.split("-")[0].isdigit())
 
     def begin(self, record: RunRecord, *, log: bool = True) -> RunRecord:
         """Write the intent of a launch. Nothing is started when this fails.
@@ -285,6 +297,9 @@ def _rebuild(folder: Path) -> RunRecord | None:
             flags = dict(itertools.pairwise(argv))
             host, port = flags.get("--host", "127.0.0.1"), int(flags["--port"])
             module = flags.get("-m", "")
+            log = folder / "engine.log"
+            if not log.exists():  # deleted; what the engine writes to can still be read
+                log = Path(f"/proc/{process.pid}/fd/1")
             return RunRecord(
                 id=folder.name,
                 kind="process",
@@ -302,7 +317,7 @@ def _rebuild(folder: Path) -> RunRecord | None:
                 pid=process.pid,
                 create_time=process.create_time,
                 session=process.pid,
-                log_path=str(folder / "engine.log"),
+                log_path=str(log),
             )
     return None
 

@@ -335,6 +335,8 @@ class ServerSupervisor:
         was killed) is asked for it here, for at most ``limit_s`` seconds.
         """
         now = await self.snapshot(ask=True)
+        if self._observer.missed:  # who looks once must not say that it serves
+            now = await self.snapshot(ask=True)
         report = now.report
         if now.state is ServerState.STARTING and report is not None and report.ready:
             with contextlib.suppress(TimeoutError):

@@ -173,6 +173,8 @@ class Swap:
                 )
             if old is None or (old.host, old.port) != (self._target.host, self._target.port):
                 require_free_port(self._target.host, self._target.port)
+            if self._options.force is None:
+                self._control.require_way_back(old, self._target)
             await self._drain()
             if self._cancelled.is_set():
                 await self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))

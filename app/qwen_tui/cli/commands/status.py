@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from qwen_tui.services.snapshots import LiveSnapshot
+    from qwen_tui.services.snapshots import LiveSnapshot, ServerSnapshot
     from qwen_tui.services.status import Status
     from qwen_tui_profiles.text import Text
 
@@ -81,7 +81,7 @@ def _lines(status: Status) -> Iterator[Text | str]:
             pid=server.pid,
             seconds=max(time.time() - server.started, 0),
             phase=phase_words(server.phase) if server.phase is not None else "—",
-            ready=t("yes") if server.ready else t("no"),
+            ready=_first_token(server),
         )
     document = status.as_json()
     limits = document["limits"]
@@ -106,6 +106,13 @@ def _lines(status: Status) -> Iterator[Text | str]:
         yield t("seen? qwen-tui status --acknowledge")
     if server.log_path is not None:
         yield t("log {path}", path=str(server.log_path))
+
+
+def _first_token(server: ServerSnapshot) -> Text | str:
+    """Return whether it generated a token: a snapshot knows while it boots and while it serves."""
+    if server.ready:
+        return t("yes")
+    return t("no") if server.state is ServerState.STARTING else "—"
 
 
 def _prediction_lines(document: dict[str, Any]) -> Iterator[Text]:

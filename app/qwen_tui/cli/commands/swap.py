@@ -22,6 +22,7 @@ from qwen_tui_profiles.text import t, tr
 if TYPE_CHECKING:
     import argparse
 
+    from qwen_tui.services.snapshots import ServerSnapshot
     from qwen_tui.services.supervisor import ServerSupervisor
     from qwen_tui.services.swap import Swap, SwapStep
     from qwen_tui.services.swapcard import SwapCard
@@ -140,7 +141,7 @@ async def _swap(
     from qwen_tui.services.swap import SwapOptions
 
     now = await supervisor.snapshot()
-    target = _target(profiles, args.profile, now.profile if now.pid is not None else None)
+    target = _target(profiles, args.profile, now)
     if args.dry_run or not args.yes:
         card = await supervisor.swap_card(target)
         if args.dry_run and args.json:
@@ -175,10 +176,16 @@ def _is_news(said: SwapStep, step: SwapStep) -> bool:
     )
 
 
-def _target(profiles: ProfileSet, name: str | None, running: str | None) -> EngineProfile:
+def _target(profiles: ProfileSet, name: str | None, now: ServerSnapshot) -> EngineProfile:
     if name is not None:
         return profiles.get(name)
-    if running is None:
+    running = now.profile
+    if now.pid is not None and running is None:
+        raise LaunchError(
+            t("What runs has lost its records, so there is no pair to swap in."),
+            t("Stop it (qwen-tui down), then launch a profile (qwen-tui up PROFILE)."),
+        )
+    if now.pid is None or running is None:
         raise LaunchError(
             t("Nothing runs, so there is no pair to swap in."),
             t("Launch a profile (qwen-tui up PROFILE), or name one: qwen-tui swap PROFILE"),

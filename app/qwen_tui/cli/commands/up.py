@@ -183,6 +183,8 @@ async def _boot(
 
 
 def _tell(snapshot: ServerSnapshot, seconds: float) -> None:
+    from qwen_tui.services.state import ServerState
+
     if snapshot.ready:
         say_asked_got(snapshot.report)
         say(
@@ -196,6 +198,8 @@ def _tell(snapshot: ServerSnapshot, seconds: float) -> None:
     say(t("Not ready after {seconds:.1f} s.", seconds=seconds))
     if snapshot.message is not None:
         say(snapshot.message)
+    elif snapshot.state in {ServerState.STOPPING, ServerState.STOPPED}:
+        say(t("Another command stopped it while it booted. What runs now: qwen-tui status"))
     fatal = None if snapshot.report is None else snapshot.report.fatal
     if fatal is not None:
         # The line that introduces a traceback says nothing by itself.

@@ -152,7 +152,8 @@ def _step(step: str, began: float, text: Text) -> StopProgress:
 def _how(record: RunRecord, killed: tuple[int, ...]) -> StopHow:
     if killed:
         return StopHow.KILLED
-    if record.ready_at is None:
+    # A record that was rebuilt from its process has no profile and does not know of readiness.
+    if record.ready_at is None and record.profile:
         return StopHow.BOOT_BROKEN_OFF
     # vLLM's --shutdown-timeout is 0 unless set: running requests are aborted at TERM.
     return StopHow.ABORTED if record.engine == "vllm" else StopHow.DRAINED
