@@ -105,12 +105,20 @@ async def test_each_server_is_sent_only_the_key_that_is_meant_for_it(
                         break
         argv = ["watch", "--fleet", "--json", "--count", "4", "--no-gpu"]
         assert await asyncio.to_thread(main, argv) == 0
+        # An address that is given is the same address, with or without a slash.
+        urls = [word for server in servers for word in ("--url", f"{server.url}/")]
+        one_look = ["--json", "--count", "4", "--no-gpu"]
+        assert await asyncio.to_thread(main, ["watch", *urls, *one_look]) == 0
+        said = capsys.readouterr().out
+        assert await asyncio.to_thread(main, ["watch", "--fleet", *urls, *one_look]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert {json.loads(line)["url"] for line in lines} <= {f"{s.url}/" for s in servers}
         for server in servers:
             sent = {request.headers.get("authorization") for request in server.seen}
             assert sent == {expected[server.url]}
             key = expected[server.url]
             assert await desk.key(server.url) == (key and key.removeprefix("Bearer "))
-    assert "for-" not in capsys.readouterr().out
+    assert "for-" not in said + "".join(lines)
 
 
 async def test_the_command_watches_the_same_fleet(

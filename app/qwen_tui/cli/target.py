@@ -74,14 +74,22 @@ def resolve_target(args: argparse.Namespace) -> ServerTarget:
 def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
     """Return the servers to talk to, at least one.
 
+    An address that the settings name a key for is sent that one, unless a variable is given.
+
     Raises:
-        UsageError: the named variable is not set, or no server is known.
+        UsageError: the named variable is not set, an address is none, or no server is known.
     """
+    from qwen_tui.services.keys import fleet_key
+    from qwen_tui.services.paths import Paths
+    from qwen_tui.services.settings import load_settings
+
     key = read_key(args.api_key_env)
     if args.url:
         urls = args.url if isinstance(args.url, list) else [args.url]
-        return [ServerTarget(url, key) for url in urls]
-    from qwen_tui.services.paths import Paths
+        if args.api_key_env is not None:
+            return [ServerTarget(url, key) for url in urls]
+        variables = load_settings(Paths.default()).fleet_keys
+        return [ServerTarget(url, fleet_key(url, variables)) for url in urls]
     from qwen_tui.services.state import ENDED
     from qwen_tui.services.supervisor import ServerSupervisor
 

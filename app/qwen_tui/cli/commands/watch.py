@@ -70,6 +70,7 @@ def _fleet(args: argparse.Namespace) -> list[ServerTarget]:
     """Return the fleet's servers, each with its own key, behind those that were given."""
     from qwen_tui.cli.target import ServerTarget, resolve_targets
     from qwen_tui.services.keys import fleet_key
+    from qwen_tui.services.live.target import Target
     from qwen_tui.services.paths import Paths
     from qwen_tui.services.settings import load_settings
     from qwen_tui_profiles.errors import UsageError
@@ -82,8 +83,8 @@ def _fleet(args: argparse.Namespace) -> list[ServerTarget]:
         )
     given = resolve_targets(args) if args.url else []
     fleet = [ServerTarget(url, fleet_key(url, settings.fleet_keys)) for url in settings.fleet]
-    known = {target.url for target in given}
-    return [*given, *(target for target in fleet if target.url not in known)]
+    known = {Target.parse(target.url).url for target in given}
+    return [*given, *(one for one in fleet if Target.parse(one.url).url not in known)]
 
 
 @dataclass(slots=True)
