@@ -132,3 +132,22 @@ async def test_the_command_watches_the_same_fleet(
         await RealFleet(Paths.default()).add(server.url)
         assert await asyncio.to_thread(main, argv) == 0
         assert json.loads(capsys.readouterr().out)["url"] == server.url
+
+
+async def test_curl_takes_the_key_from_the_variable_that_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_HOME", str(tmp_path))
+    monkeypatch.setenv("QWEN_TUI_API_KEY", "for-all")
+    monkeypatch.setenv("BOX_KEY", "for-one")
+    models = document(json.dumps({"data": [{"id": "m"}]}), kind="application/json")
+    async with serve({"/v1/models": models}) as server:
+        paths = Paths.default()
+        paths.make(paths.config)
+        paths.settings.write_text(f'[fleet.key-env]\n"{server.url}" = "BOX_KEY"\n')
+        argv = ["probe", "--url", server.url, "--curl"]
+        assert await asyncio.to_thread(main, argv) == 0
+    command = capsys.readouterr().out
+    assert "$BOX_KEY" in command
+    assert "for-" not in command
+    assert {r.headers.get("authorization") for r in server.seen} == {"Bearer for-one"}

@@ -10,7 +10,7 @@ from qwen_tui_profiles.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["API_KEY_VARIABLE", "attached_key", "fleet_key"]
+__all__ = ["API_KEY_VARIABLE", "attached_key", "fleet_key", "key_variable"]
 
 API_KEY_VARIABLE = "QWEN_TUI_API_KEY"
 """Where the key is looked for when nothing else is said."""
@@ -36,6 +36,17 @@ def fleet_key(url: str, variables: Mapping[str, str]) -> str | None:
     """
     own = _variable(url, variables)
     return attached_key() if own is None else os.environ.get(own) or None
+
+
+def key_variable(key: str, variables: Mapping[str, str]) -> str:
+    """Return the name of the variable that holds a key; the key itself is never written.
+
+    Args:
+        key: The key that an address is sent.
+        variables: As in :func:`fleet_key`.
+    """
+    names = (API_KEY_VARIABLE, *variables.values())
+    return next((name for name in names if name and os.environ.get(name) == key), API_KEY_VARIABLE)
 
 
 def _variable(url: str, variables: Mapping[str, str]) -> str | None:

@@ -81,6 +81,7 @@ class RealProbes:
 
     async def curl(self, url: str, kind: str) -> str:
         """Ask which model serves, and write the command."""
+        from qwen_tui.services.keys import key_variable
         from qwen_tui.services.live.http1 import Target
         from qwen_tui.services.probe.probing import curl_command
         from qwen_tui.services.probe.served import find_served
@@ -88,7 +89,7 @@ class RealProbes:
         key = await self._api_key(url)
         served = await find_served(Target.parse(url), api_key=key)
         settings = await asyncio.to_thread(self._settings)
-        variable = None if key is None else _holder(key, settings)
+        variable = None if key is None else key_variable(key, settings.fleet_keys)
         return curl_command(url, kind, served.model, key_variable=variable, sglang=served.sglang)
 
     def _settings(self) -> Settings:
@@ -110,14 +111,6 @@ def probe_kinds() -> tuple[ProbeKind, ...]:
           margin=MARGIN_TOKENS),
     )  # fmt: skip
     return (*(ProbeKind(k.name, k.title, k.note) for k in KINDS.values()), boundary)
-
-
-def _holder(key: str, settings: Settings) -> str:
-    """Return the name of the variable to take a key from; the key itself is never written."""
-    from qwen_tui.services.keys import API_KEY_VARIABLE
-
-    names = (API_KEY_VARIABLE, *settings.fleet_keys.values())
-    return next((name for name in names if name and os.environ.get(name) == key), API_KEY_VARIABLE)
 
 
 def _gateway(settings: Settings) -> Route:

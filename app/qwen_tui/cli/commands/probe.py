@@ -145,13 +145,18 @@ async def _compare(
 
 
 async def _curl(args: argparse.Namespace, target: ServerTarget) -> str:
-    from qwen_tui.services.keys import API_KEY_VARIABLE
+    from qwen_tui.services.keys import key_variable
     from qwen_tui.services.live.target import Target
+    from qwen_tui.services.paths import Paths
     from qwen_tui.services.probe.probing import curl_command
     from qwen_tui.services.probe.served import find_served
+    from qwen_tui.services.settings import load_settings
 
     served = await find_served(Target.parse(target.url), api_key=target.api_key)
-    variable = (args.api_key_env or API_KEY_VARIABLE) if target.api_key is not None else None
+    variable: str | None = args.api_key_env
+    if variable is None and target.api_key is not None:
+        settings = await asyncio.to_thread(load_settings, Paths.default())
+        variable = key_variable(target.api_key, settings.fleet_keys)
     return curl_command(
         target.url,
         args.kind,
