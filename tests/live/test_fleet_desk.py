@@ -148,6 +148,6 @@ async def test_curl_takes_the_key_from_the_variable_that_holds_it(
         argv = ["probe", "--url", server.url, "--curl"]
         assert await asyncio.to_thread(main, argv) == 0
     command = capsys.readouterr().out
-    assert "$BOX_KEY" in command
+    assert "${BOX_KEY}" in command
     assert "for-" not in command
     assert {r.headers.get("authorization") for r in server.seen} == {"Bearer for-one"}
