@@ -107,6 +107,22 @@ async def test_a_gateway_whose_metrics_are_locked_is_compared_all_the_same() -> 
     assert found.ttft_added_ms is not None
 
 
+async def test_both_ways_are_sent_a_prompt_that_the_engine_takes() -> None:
+    """LiteLLM's list of models has no max_model_len."""
+    entry = {"id": "m", "owned_by": "vllm", "max_model_len": 1024}
+    engine = {
+        "/v1/models": document(json.dumps({"data": [entry]}), kind=JSON),
+        "/v1/chat/completions": answer(),
+    }
+    gateway = {"/v1/models": models(), "/v1/chat/completions": answer()}
+    async with serve(engine) as one, serve(gateway) as two:
+        await compare(Route(one.url), Route(two.url), kind="long", runs=1)
+        for server in (one, two):
+            asked = [json.loads(r.body)["messages"][0]["content"] for r in server.seen if r.body]
+            assert len(asked) == 2
+            assert max(map(len, asked)) < 1024
+
+
 def result(cached: int | None) -> ProbeResult:
     return ProbeResult(
         ttft_ms=1,

@@ -142,12 +142,10 @@ async def _vision(url: str, key: str | None) -> bool | None:
 
 async def _usable(url: str, key: str | None) -> int | None:
     from qwen_tui.services.live.http1 import Target
-    from qwen_tui.services.probe.served import find_served, usable_context
+    from qwen_tui.services.probe.served import longest_input
 
     try:
         async with asyncio.timeout(ASK_S):
-            target = Target.parse(url)
-            served = await find_served(target, api_key=key)
-            return await usable_context(target, served, api_key=key)
+            return await longest_input(Target.parse(url), api_key=key)
     except (QwenTuiError, TimeoutError):
         return None

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.live.catalogue import FRONTS
 from qwen_tui.services.live.poller import MetricPoller
+from qwen_tui.services.live.target import Target
+from qwen_tui.services.probe.kinds import KINDS
 from qwen_tui.services.probe.probing import probe
+from qwen_tui.services.probe.served import longest_input
 
 if TYPE_CHECKING:
     from qwen_tui.services.snapshots import LatencySummary, ProbeResult
@@ -64,7 +67,8 @@ class Comparison:
 async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) -> Comparison:
     """Probe both ways ``runs`` times each, after one discarded pair.
 
-    A way that fails in that first pair is left at that; the other is measured all the same.
+    A way that fails in that first pair is left at that; the other is measured all the same. Both
+    are sent prompts of the same length: what the server takes, its gateway does not tell.
 
     Raises:
         UsageError: an address or the kind is not usable.
@@ -72,10 +76,15 @@ async def compare(direct: Route, gateway: Route, *, kind: str, runs: int = 3) ->
     found: dict[str, list[ProbeResult]] = {"direct": [], "gateway": []}
     metrics = MetricPoller(gateway.url, gateway.api_key)
     await metrics.poll()
+    context = None
+    if kind in KINDS and KINDS[kind].within is not None:
+        context = await longest_input(Target.parse(direct.url), api_key=direct.api_key)
     routes = {"direct": direct, "gateway": gateway}
     for number in range(-1, runs):
         for name, route in tuple(routes.items()):
-            result = await probe(route.url, kind=kind, api_key=route.api_key, model=route.model)
+            result = await probe(
+                route.url, kind=kind, api_key=route.api_key, model=route.model, context=context
+            )
             failed = result.error is not None and result.ttft_ms is None
             if number >= 0 or failed:
                 found[name].append(result)

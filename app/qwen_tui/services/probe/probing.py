@@ -40,10 +40,18 @@ async def probe(
     kind: str = "prose",
     api_key: str | None = None,
     model: str | None = None,
+    context: int | None = None,
 ) -> ProbeResult:
     """Send one streaming request and return what a client sees of it.
 
     Everything about the peer, failures included, is in the result (``error``, ``outcome``).
+
+    Args:
+        url: Base URL of the server.
+        kind: See :func:`kind_names`.
+        api_key: Sent as a bearer token.
+        model: Its name there; asked for when not given.
+        context: Longest input in tokens, where it is known better than the server tells.
 
     Raises:
         UsageError: ``url`` is not an address or ``kind`` is not known.
@@ -58,13 +66,13 @@ async def probe(
         if kind == BOUNDARY:
             served = await find_served(target, api_key=api_key)
             return await probe_boundary(target, served, api_key=api_key)
-        return await _chat(target, KINDS[kind], api_key=api_key, model=model)
+        return await _chat(target, KINDS[kind], api_key=api_key, model=model, context=context)
     except FetchError as error:
         return _without_figures(kind, error.message, "no_answer")
 
 
 async def _chat(
-    target: Target, kind: Kind, *, api_key: str | None, model: str | None
+    target: Target, kind: Kind, *, api_key: str | None, model: str | None, context: int | None
 ) -> ProbeResult:
     # These also warm our own code and the path to the server before the clock starts.
     served = await find_served(target, api_key=api_key, model=model)
@@ -74,7 +82,7 @@ async def _chat(
         )
     messages = kind.messages()
     if kind.within is not None:
-        usable = await usable_context(target, served, api_key=api_key)
+        usable = context or await usable_context(target, served, api_key=api_key)
         messages = messages if usable is None else kind.within(usable)
     mark = await take_mark(target, api_key) if served.sglang else None
     body = chat_body(

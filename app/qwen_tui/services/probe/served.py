@@ -14,7 +14,7 @@ from qwen_tui_profiles.text import t
 if TYPE_CHECKING:
     from qwen_tui.services.live.http1 import Answer, Target
 
-__all__ = ["Served", "bearer", "find_served", "has_vision", "usable_context"]
+__all__ = ["Served", "bearer", "find_served", "has_vision", "longest_input", "usable_context"]
 
 _TIMEOUT_S = 5.0
 _LIMIT_BYTES = 2 * 1024 * 1024
@@ -108,6 +108,15 @@ async def usable_context(target: Target, served: Served, *, api_key: str | None)
     except FetchError:
         return None
     return None
+
+
+async def longest_input(target: Target, *, api_key: str | None) -> int | None:
+    """Return the longest input that a server takes, in tokens; ``None`` = it does not tell."""
+    try:
+        served = await find_served(target, api_key=api_key)
+    except FetchError:
+        return None
+    return await usable_context(target, served, api_key=api_key)
 
 
 async def _ask(target: Target, path: str, api_key: str | None) -> Answer:
