@@ -165,3 +165,9 @@ def test_the_configured_gateway_is_taken_where_none_is_given(
         "gateway_model": "alias",
         "gateway_key_env": "MINE",
     }
+    for held, taken in ((None, None), ("secret", "GATE_KEY")):
+        if held is not None:
+            monkeypatch.setenv("GATE_KEY", held)
+        args = argparse.Namespace(gateway=None, gateway_model=None, gateway_key_env=None)
+        _take_settings(args)
+        assert args.gateway_key_env == taken, "a variable that is not set stops no probe"

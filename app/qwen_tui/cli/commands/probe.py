@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +122,10 @@ def _take_settings(args: argparse.Namespace) -> None:
     if settings.gateway is not None:
         args.gateway = settings.gateway
         args.gateway_model = args.gateway_model or settings.gateway_model
-        args.gateway_key_env = args.gateway_key_env or settings.gateway_key_env
+        if args.gateway_key_env is None and os.environ.get(settings.gateway_key_env or ""):
+            # A variable that is not set is no key, as in the console: the gateway says what it
+            # wants, and the direct way is measured all the same.
+            args.gateway_key_env = settings.gateway_key_env
 
 
 async def _repeat(args: argparse.Namespace, target: ServerTarget) -> tuple[ProbeResult, ...]:
