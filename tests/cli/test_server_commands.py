@@ -314,3 +314,11 @@ def test_a_launch_that_is_refused_leaves_no_front(home: Home) -> None:
     home.write("quick", "speed", "long", more='demo-fault = "oom-load"')
     assert home.run("up", "quick", "--front", str(front))[0] == 1
     assert home.json("status", code=1)["front"] is None
+
+
+def test_the_way_to_the_other_side_outlives_the_profile(home: Home) -> None:
+    assert home.run("up", "quick")[0] == 0
+    (home.paths.profiles / "quick.toml").unlink()
+    code, _, err = home.run("swap", "--yes")
+    assert code == 0, err
+    assert home.json("status")["profile"] == "long"

@@ -194,3 +194,17 @@ async def test_the_stop_cannot_be_taken_back(paths: Paths) -> None:
                 refused = refused or not swapping.cancel()
     assert refused
     assert step.outcome is SwapOutcome.SWAPPED
+
+
+async def test_a_drain_does_not_take_unknown_for_none(paths: Paths) -> None:
+    """A server that does not tell its requests is given the time that was granted."""
+    supervisor = fake_supervisor(paths)
+    await supervisor.start(fake_profile(port=free_port()))
+    assert (await supervisor.wait_ready()).ready
+    target = fake_profile("fake-context", port=port_of(supervisor))
+    seen = [step async for step in supervisor.swap(target, SwapOptions(drain_s=1.5))]
+    drained = [step for step in seen if step.name is SwapStepName.DRAIN]
+    assert "does not tell how many requests run" in str(drained[-1].text)
+    stop = next(step for step in seen if step.name is SwapStepName.STOP)
+    assert stop.seconds - drained[0].seconds >= 1.4
+    assert seen[-1].outcome is SwapOutcome.SWAPPED

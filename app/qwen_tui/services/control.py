@@ -266,16 +266,16 @@ class ServerControl:
         return result
 
     async def in_flight(self) -> int | None:
-        """Return how many requests run or wait; ``None`` when the server does not tell."""
+        """Return how many requests run or wait; ``None`` when the server does not tell both."""
         record = self._observer.record
         if record is None:
             return None
         from qwen_tui.services.live import MetricPoller
 
         live = await MetricPoller(record.url, self.api_key()).poll()
-        if live.running is None and live.queue is None:
+        if live.running is None or live.queue is None:
             return None
-        return (live.running or 0) + (live.queue or 0)
+        return live.running + live.queue
 
     def launched_profile(self) -> EngineProfile | None:
         """Return the profile of the newest run, as it was launched."""

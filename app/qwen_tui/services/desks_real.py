@@ -33,6 +33,7 @@ class RealHistory:
     """See :class:`~qwen_tui.services.desks.HistoryDesk`."""
 
     def __init__(self, paths: Paths) -> None:
+        self._paths = paths
         self._path = paths.state / "history.sqlite3"
 
     async def past(self, limit: int = 100) -> Past:
@@ -41,8 +42,10 @@ class RealHistory:
 
     def _past(self, limit: int) -> Past:
         from qwen_tui.services.history import History
+        from qwen_tui.services.history_mend import mend_history
 
         history = History(self._path)
+        mend_history(history, self._paths)
         boots = history.boots(limit=limit)
         problem = history.problem
         return Past(boots, history.swaps(limit=limit), problem or history.problem)

@@ -202,18 +202,23 @@ class Swap:
             return
         self._say(SwapStepName.DRAIN, t("Waiting for running requests to finish."))
         end = time.monotonic() + self._options.drain_s
-        last: int | None = None
+        last: int | None = -1
         while time.monotonic() < end and not self._cancelled.is_set():
             left = await self._control.in_flight()
-            if not left:
+            if left == 0:
                 return
             if left != last:
                 last = left
-                self._say(
-                    SwapStepName.DRAIN,
-                    t("Draining: {left} requests running or waiting.", left=left),
-                )
+                self._say(SwapStepName.DRAIN, self._waiting(left))
             await asyncio.sleep(0.25)
+
+    def _waiting(self, left: int | None) -> Text:
+        if left is None:  # not known is not none: a busy server may be too slow to tell
+            return t(
+                "Draining: it does not tell how many requests run; waiting {seconds:.0f} s.",
+                seconds=self._options.drain_s,
+            )
+        return t("Draining: {left} requests running or waiting.", left=left)
 
     async def _boot(self, profile: EngineProfile, prepared: Prepared) -> Text | None:
         """Start a profile and follow it to its first token; returns why it failed."""

@@ -40,13 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List, show or compare."""
     from qwen_tui.services.history import History
+    from qwen_tui.services.history_mend import mend_history
     from qwen_tui.services.paths import Paths
 
     if len(args.runs) > 2 or args.limit < 1 or (args.runs and args.swaps):
         raise UsageError(
             t("Give no run, one run, or two runs to compare."), t("qwen-tui history 12 14")
         )
-    history = History(Paths.default().state / "history.sqlite3")
+    paths = Paths.default()
+    history = History(paths.state / "history.sqlite3")
+    mend_history(history, paths)
     if args.runs:
         return _show([_boot(history, name) for name in args.runs], as_json=args.json)
     if args.swaps:

@@ -141,7 +141,8 @@ async def _swap(
     from qwen_tui.services.swap import SwapOptions
 
     now = await supervisor.snapshot()
-    target = _target(profiles, args.profile, now)
+    launched = None if supervisor.record is None else supervisor.record.snapshot.get("pair")
+    target = _target(profiles, args.profile, now, launched)
     if args.dry_run or not args.yes:
         card = await supervisor.swap_card(target)
         if args.dry_run and args.json:
@@ -176,7 +177,9 @@ def _is_news(said: SwapStep, step: SwapStep) -> bool:
     )
 
 
-def _target(profiles: ProfileSet, name: str | None, now: ServerSnapshot) -> EngineProfile:
+def _target(
+    profiles: ProfileSet, name: str | None, now: ServerSnapshot, launched_pair: str | None
+) -> EngineProfile:
     if name is not None:
         return profiles.get(name)
     running = now.profile
@@ -190,7 +193,8 @@ def _target(profiles: ProfileSet, name: str | None, now: ServerSnapshot) -> Engi
             t("Nothing runs, so there is no pair to swap in."),
             t("Launch a profile (qwen-tui up PROFILE), or name one: qwen-tui swap PROFILE"),
         )
-    pair = profiles.get(running).pair
+    # The file may have been removed since; the pair that it was launched with is known.
+    pair = profiles.get(running).pair if running in profiles.profiles else launched_pair
     if pair is None:
         raise UsageError(
             t("{profile} has no other side to swap to.", profile=running),
