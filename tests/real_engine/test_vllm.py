@@ -29,7 +29,7 @@ LONG, SHORT = 1024, 512
 
 async def watch_under_load(url: str) -> tuple[list[str], list[LiveSnapshot]]:
     """Eight streams on a server that runs four, while the poller looks once a second."""
-    poller = RecordingPoller(url, context=lambda: LiveContext(max_running_requests=AT_ONCE))
+    poller = RecordingPoller(url, context=lambda: LiveContext(requests_a_replica=AT_ONCE))
     poller.scrapes = []
     target = Target.parse(url)
     body = chat_body(

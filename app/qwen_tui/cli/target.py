@@ -35,8 +35,8 @@ class ServerTarget:
     """Main PID when the server is ours."""
     clamps: tuple[Clamp, ...] = ()
     """What the engine changed of what was asked, when the server is ours."""
-    max_running_requests: int | None = None
-    """As the log of its boot says, when the server is ours."""
+    requests_a_replica: int | None = None
+    """How many run at once in each, as the log of its boot says, when the server is ours."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -113,7 +113,7 @@ def resolve_targets(args: argparse.Namespace) -> list[ServerTarget]:
             key or supervisor.api_key(),
             snapshot.pid,
             () if report is None else report.clamps,
-            None if report is None else report.max_running_requests,
+            None if report is None else report.requests_a_replica,
         )
     ]
 

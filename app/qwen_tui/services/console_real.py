@@ -92,7 +92,7 @@ class RealConsole:
         # What the live figures are explained with: the newest GPU samples and the boot's clamps.
         self._gpus: tuple[GpuSnapshot, ...] = ()
         self._clamps: tuple[Clamp, ...] = ()
-        self._max_running_requests: int | None = None
+        self._requests_a_replica: int | None = None
 
     async def profiles(self) -> ProfileList:
         """Read presets and user profiles."""
@@ -151,7 +151,7 @@ class RealConsole:
         """Keep what live figures are explained with."""
         report = snapshot.report
         self._clamps = () if report is None else report.clamps
-        self._max_running_requests = None if report is None else report.max_running_requests
+        self._requests_a_replica = None if report is None else report.requests_a_replica
 
     async def _look_on(self, supervisor: ServerSupervisor) -> AsyncGenerator[ServerSnapshot, None]:
         """Yield the server's state while a swap of this console is at work on it."""
@@ -232,9 +232,7 @@ class RealConsole:
             url,
             supervisor.api_key(),
             pace=pace,
-            context=lambda: module.LiveContext(
-                self._gpus, self._clamps, self._max_running_requests
-            ),
+            context=lambda: module.LiveContext(self._gpus, self._clamps, self._requests_a_replica),
         )
         async for snapshot in poller.stream():
             yield snapshot

@@ -99,8 +99,8 @@ async def read_status(supervisor: ServerSupervisor, *, sample_s: float = 0.0) ->
     server = await supervisor.settle()
     live = None
     if server.state in {ServerState.RUNNING, ServerState.UNREACHABLE} and server.url is not None:
-        limit = None if server.report is None else server.report.max_running_requests
-        context = LiveContext(max_running_requests=limit)
+        limit = None if server.report is None else server.report.requests_a_replica
+        context = LiveContext(requests_a_replica=limit)
         poller = MetricPoller(server.url, supervisor.api_key(), context=lambda: context)
         live = await poller.poll()
         if sample_s > 0 and live.stale_s is None:

@@ -119,8 +119,8 @@ class LogReport:
     """The first unrecognised engine lines: number, text (redacted)."""
 
     @property
-    def max_running_requests(self) -> int | None:
-        """How many requests may run at once, as the log says: effective, of one replica."""
+    def requests_a_replica(self) -> int | None:
+        """How many requests may run at once in each replica, as the log says (effective)."""
         found = self.facts.get("max_running_requests_effective")
         return found if isinstance(found, int) else None
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         {target.url: target.api_key for target in targets},
         targets[0].pid,
         targets[0].clamps,
-        targets[0].max_running_requests,
+        targets[0].requests_a_replica,
         as_json=args.json,
         textfile=args.textfile,
     )
@@ -93,7 +93,7 @@ class _Watch:
     """Address → API key."""
     pid: int | None
     clamps: tuple[Clamp, ...]
-    max_running_requests: int | None
+    requests_a_replica: int | None
     as_json: bool
     textfile: Path | None
     gpus: tuple[GpuSnapshot, ...] | None = None
@@ -108,7 +108,7 @@ class _Watch:
         fleet = Fleet(
             tuple(self.servers),
             key=self.servers.get,
-            context=lambda: LiveContext(self.gpus or (), self.clamps, self.max_running_requests),
+            context=lambda: LiveContext(self.gpus or (), self.clamps, self.requests_a_replica),
         )
         sampling = asyncio.create_task(self._sample_gpus()) if with_gpu else None
         seen = False

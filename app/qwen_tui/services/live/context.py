@@ -23,8 +23,8 @@ class LiveContext:
     """The newest samples of this machine's GPUs."""
     clamps: tuple[Clamp, ...] = ()
     """Asked → got of this boot: their remedies carry the price of a change."""
-    max_running_requests: int | None = None
-    """Of one replica, as the log of this boot says; vLLM itself does not tell while it runs."""
+    requests_a_replica: int | None = None
+    """How many run at once in each, as the log of the boot says: vLLM does not tell it later."""
 
     def of_server_at(self, host: str) -> LiveContext:
         """Return what is known of a server at ``host``.

@@ -341,7 +341,7 @@ def _with_figures(reading: Reading) -> int:
 
 def _request_limit(reading: Reading, limits: ServerLimits, context: LiveContext) -> int | None:
     """Return how many requests may run at once; of vLLM only the boot's log tells."""
-    known = context.max_running_requests
+    known = context.requests_a_replica
     if reading.engine != "vllm" or known is None:
         return limits.max_running_requests
     return known * max(1, len(reading.replicas))
