@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from qwen_tui.services.live.serverinfo import ServerLimits
 from support.exporter import Exporter
 from support.live_watch import Watcher
 
@@ -143,14 +144,32 @@ def test_vllm_by_its_own_names() -> None:
 
 def test_two_engines_of_a_vllm_have_two_pools() -> None:
     exporter = Exporter({"model_name": "m"})
-    for engine, share in (("0", 0.2), ("1", 0.97)):
+    for engine, share, tokens in (("0", 0.2, "1000"), ("1", 0.97, "700")):
         exporter.set("vllm:num_requests_running", 1, engine=engine)
         exporter.set("vllm:kv_cache_usage_perc", share, engine=engine)
-        exporter.set("vllm:cache_config_info", 1, engine=engine, kv_cache_size_tokens="1000")
+        exporter.set("vllm:cache_config_info", 1, engine=engine, kv_cache_size_tokens=tokens)
     shown = Watcher().scrape(exporter)
-    assert shown.kv_tokens == 2000
+    assert shown.kv_tokens == 1700
     assert shown.kv_used == 0.97
     assert shown.draft_tokens is None
+
+
+@pytest.mark.parametrize("size", ["None", "9" * 400, "-1", ""])
+def test_a_pool_that_is_no_figure_is_unknown(size: str) -> None:
+    exporter = Exporter({"model_name": "m"})
+    exporter.set("vllm:num_requests_running", 1, engine="0")
+    exporter.set("vllm:cache_config_info", 1, engine="0", kv_cache_size_tokens=size)
+    assert Watcher().scrape(exporter).kv_tokens is None
+
+
+def test_the_pool_of_one_replica_is_not_that_of_two() -> None:
+    watcher = Watcher()
+    watcher.limits = ServerLimits(kv_tokens=8192)
+    exporter = Exporter({})
+    exporter.set("sglang:num_running_reqs", 1, dp_rank="0")
+    assert watcher.scrape(exporter).kv_tokens == 8192
+    exporter.set("sglang:num_running_reqs", 1, dp_rank="1")
+    assert watcher.scrape(exporter).kv_tokens is None
 
 
 def test_vllm_without_prefix_caching_has_no_hit_rate() -> None:

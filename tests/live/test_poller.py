@@ -116,6 +116,11 @@ async def test_a_server_without_metrics_is_not_a_server_at_zero() -> None:
     assert "--enable-metrics" in str(snapshot.error)
     assert snapshot.running is None
     assert snapshot.max_running_requests == 2
+    assert snapshot.kv_tokens == json.loads(H200_INFO)["max_total_num_tokens"]
+    two = json.dumps({**json.loads(H200_INFO), "dp_size": 2})
+    async with serve({"/server_info": document(two)}) as server:
+        (snapshot,) = await polls(server.url, 1)
+    assert snapshot.kv_tokens is None, "it tells the first replica's pool alone"
 
 
 @pytest.mark.parametrize(

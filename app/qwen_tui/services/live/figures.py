@@ -297,10 +297,8 @@ def _replica_list(reading: Reading) -> tuple[ReplicaSnapshot, ...]:
 
 def _kv_tokens(reading: Reading, limits: ServerLimits) -> int | None:
     found = _whole(reading.gauges.get("kv_tokens"))
-    if found is None:
-        text = reading.info.get("kv_cache_size_tokens", "")  # vLLM 0.24.0..
-        each = int(text) if text.isdigit() else limits.kv_tokens
-        found = None if each is None else each * _with_figures(reading)
+    if found is None and _with_figures(reading) == 1:
+        return limits.kv_tokens  # of several replicas, whose pools may be unlike, it is the first's
     return found
 
 

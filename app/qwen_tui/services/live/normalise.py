@@ -41,6 +41,8 @@ _REPLICA_LABELS = ("worker_addr", "worker", "dp_rank", "engine")
 _EXTRA = frozenset({_PER_POSITION, _VLLM_INFO, _HTTP_ACTIVE})
 _MOST = 2.0**53
 """Beyond it a float cannot count by ones. No figure of an engine comes near; sums stay finite."""
+_DIGITS = 15
+"""The same of a figure that is written in a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,6 @@ class Reading:
     """Gauges of each replica by its rank or address; one entry where there is only one."""
     http_active: int | None = None
     """Generation requests open at the engine's HTTP server right now (SGLang)."""
-    info: Mapping[str, str] = field(default_factory=dict)
-    """vLLM's cache configuration labels."""
     broken_lines: int = 0
 
 
@@ -101,6 +101,9 @@ def normalise(exposition: Exposition) -> Reading:
     gauges = {
         row.key: value for row in engine.gauges if (value := _gauge(samples, row)) is not None
     }
+    pool = _vllm_pool(samples.get(_VLLM_INFO, []))
+    if pool is not None:
+        gauges["kv_tokens"] = pool
     counters: dict[str, dict[Labels, float]] = {}
     for row in engine.counters:
         series = _counter(_pick(samples, row.names), row)
@@ -123,7 +126,6 @@ def normalise(exposition: Exposition) -> Reading:
         models=_models(samples, engine),
         replicas=_replicas(samples, engine),
         http_active=_http_active(samples.get(_HTTP_ACTIVE)),
-        info=_info(samples.get(_VLLM_INFO)),
         broken_lines=exposition.broken_lines,
     )
 
@@ -266,7 +268,9 @@ def _is_amount(value: float) -> bool:
     return 0 <= value <= _MOST  # False for NaN
 
 
-def _info(found: list[Sample] | None) -> dict[str, str]:
-    if not found:
-        return {}
-    return {name: clean(value)[:200] for name, value in found[0].labels}
+def _vllm_pool(found: list[Sample]) -> float | None:
+    """Return the KV pool of all engines in tokens, which vLLM tells by a label (0.24.0..)."""
+    sizes = [dict(s.labels).get("kv_cache_size_tokens", "") for s in _first_ranks(found, ())]
+    if not sizes or not all(size.isdecimal() and len(size) <= _DIGITS for size in sizes):
+        return None
+    return float(sum(map(int, sizes)))

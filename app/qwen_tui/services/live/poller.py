@@ -370,8 +370,8 @@ class MetricPoller:
                 ),
                 max_running_requests=self.limits.max_running_requests,
                 context_usable=self.limits.context_usable,
-                kv_tokens=self.limits.kv_tokens,
-                mamba_slots=self.limits.mamba_slots,
+                kv_tokens=self.limits.kv_tokens if self.limits.replicas == 1 else None,
+                mamba_slots=self.limits.mamba_slots if self.limits.replicas == 1 else None,
             )
         return self._plain("other", t("This server has no /metrics."))
 

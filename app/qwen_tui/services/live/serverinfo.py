@@ -34,6 +34,8 @@ class ServerLimits:
     """KV pool of one replica."""
     mamba_slots: int | None = None
     """State slots of one replica."""
+    replicas: int = 1
+    """Data-parallel ones. Their pools may be unlike; one is told."""
     accept_length: float | None = None
     """Since the engine's start (SGLang keeps this average)."""
     draft_tokens: int | None = None
@@ -49,10 +51,10 @@ def read_server_info(body: bytes) -> ServerLimits:
     states = [s for s in _list(document.get("internal_states")) if isinstance(s, dict)]
     per_replica = [_whole(s.get("effective_max_running_requests_per_dp")) for s in states]
     effective = None
+    replicas = _whole(document.get("dp_size")) or 1
     if per_replica and all(n is not None for n in per_replica):
         effective = sum(cast("list[int]", per_replica))
         # One state is reported for all replicas in some versions.
-        replicas = _whole(document.get("dp_size")) or 1
         if len(per_replica) == 1 and replicas > 1:
             effective *= replicas
     first: Mapping[str, Any] = states[0] if states else {}
@@ -68,6 +70,7 @@ def read_server_info(body: bytes) -> ServerLimits:
         context_usable=_whole(document.get("max_req_input_len")),
         kv_tokens=_whole(document.get("max_total_num_tokens")),
         mamba_slots=_whole(document.get("max_mamba_cache_size")) if slots is None else slots,
+        replicas=replicas,
         accept_length=_number(first.get("avg_spec_accept_length")),
         draft_tokens=_whole(document.get("speculative_num_draft_tokens")),
         speculative=algorithm is not None if known_algorithm else None,
