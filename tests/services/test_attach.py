@@ -12,6 +12,7 @@ from qwen_tui.services.ports import accepts
 from qwen_tui.services.state import ServerState
 from qwen_tui.services.swap import SwapOutcome
 from qwen_tui_profiles.errors import EngineError, LaunchError, StopError, UsageError
+from support.metrics_server import document, serve
 from support.supervise import (
     FAKE_ENGINE,
     fake_profile,
@@ -83,3 +84,21 @@ async def test_our_own_server_is_not_lost_to_an_attach(
     with pytest.raises(LaunchError, match="already"):
         await fake_supervisor(paths).attach(f"http://127.0.0.1:{stranger[1]}")
     assert (await supervisor.wait_ready()).ready
+
+
+async def test_it_is_sent_the_key_that_the_settings_name_for_it(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QWEN_TUI_API_KEY", "for-all")
+    monkeypatch.setenv("BOX_KEY", "for-one")
+    routes = {"/metrics": document("vllm:num_requests_running 0\n")}
+    async with serve(routes) as one, serve(routes) as none, serve(routes) as other:
+        paths.make(paths.config)
+        paths.settings.write_text(f'[fleet.key-env]\n"{one.url}" = "BOX_KEY"\n"{none.url}" = ""\n')
+        for server, key in ((one, "for-one"), (none, None), (other, "for-all")):
+            supervisor = fake_supervisor(paths)
+            await supervisor.attach(server.url)
+            assert supervisor.api_key() == key
+            bearer = None if key is None else f"Bearer {key}"
+            sent = {r.headers.get("authorization") for r in server.seen if r.path == "/metrics"}
+            assert sent == {bearer}

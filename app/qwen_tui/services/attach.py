@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.keys import attached_key
 from qwen_tui.services.live import MetricPoller
 from qwen_tui.services.live.http1 import Target
 from qwen_tui.services.process import boot_id, seconds_since_boot
@@ -32,10 +31,18 @@ class _Found:
     ready_after_s: float | None
 
 
-async def attach(url: str, store: RunStore, http: Http, *, clock: Callable[[], float]) -> RunRecord:
+async def attach(
+    url: str,
+    store: RunStore,
+    http: Http,
+    *,
+    api_key: str | None,
+    clock: Callable[[], float],
+) -> RunRecord:
     """Record an address as the server to watch. The caller holds the lease.
 
     One small request shows whether it generates; nothing else is ever asked of it but figures.
+    The key is sent and not recorded.
 
     Raises:
         UsageError: ``url`` is not an address.
@@ -48,7 +55,7 @@ async def attach(url: str, store: RunStore, http: Http, *, clock: Callable[[], f
             t("{url} does not answer; a running server was expected.", url=target.url),
             t("Check the address and that the server is up."),
         )
-    found = await _look(target.url, http)
+    found = await _look(target.url, http, api_key)
     now = clock()
     record = store.begin(
         RunRecord(
@@ -79,8 +86,8 @@ def forget(record: RunRecord, store: RunStore, *, clock: Callable[[], float]) ->
     store.update(record, lambda r: r.step(ServerState.STOPPED, ending=ending) if r.open else r)
 
 
-async def _look(url: str, http: Http) -> _Found:
-    live = await MetricPoller(url, attached_key()).poll()
+async def _look(url: str, http: Http, api_key: str | None) -> _Found:
+    live = await MetricPoller(url, api_key).poll()
     engine = live.source if live.source in {"sglang", "vllm"} else ""
-    smoke = await http.smoke(url, engine=engine, api_key=attached_key(), timeout_s=_TOKEN_S)
+    smoke = await http.smoke(url, engine=engine, api_key=api_key, timeout_s=_TOKEN_S)
     return _Found(engine, round(smoke.seconds, 3) if smoke.ok else None)

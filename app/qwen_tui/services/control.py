@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen_tui.services.boot import BootFollower
+from qwen_tui.services.keys import address_key
 from qwen_tui.services.launch import (
     Prepared,
     api_key_of,
@@ -160,13 +161,14 @@ class ServerControl:
         """Watch a server that somebody else started (see :mod:`qwen_tui.services.attach`)."""
         from qwen_tui.services import attach
 
+        key = await asyncio.to_thread(address_key, url, self._paths)
         now = await self.snapshot()
         record = self._observer.record
         if now.state in ALIVE and record is not None:
             if record.kind != "attach":
                 raise _occupied(now)
             attach.forget(record, self._store, clock=self._clock)
-        await attach.attach(url, self._store, self._http, clock=self._clock)
+        await attach.attach(url, self._store, self._http, api_key=key, clock=self._clock)
         return await self.snapshot()
 
     async def forget(self) -> ServerSnapshot:
@@ -306,15 +308,13 @@ class ServerControl:
     def api_key(self) -> str | None:
         """Return the API key of the newest run: from memory, else from the profile's file.
 
-        Records never hold one.
+        Records never hold one; that of a server which we did not start is read anew each time.
         """
         record = self._observer.record
         if record is None:
             return None
         if record.kind == "attach":
-            from qwen_tui.services.keys import attached_key
-
-            return attached_key()
+            return address_key(record.url, self._paths)
         if record.profile not in self._keys:
             try:
                 profile = load_profiles(self._paths.profiles).get(record.profile)

@@ -10,7 +10,9 @@ from qwen_tui_profiles.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["API_KEY_VARIABLE", "attached_key", "fleet_key", "key_variable"]
+    from qwen_tui.services.paths import Paths
+
+__all__ = ["API_KEY_VARIABLE", "address_key", "attached_key", "fleet_key", "key_variable"]
 
 API_KEY_VARIABLE = "QWEN_TUI_API_KEY"
 """Where the key is looked for when nothing else is said."""
@@ -36,6 +38,13 @@ def fleet_key(url: str, variables: Mapping[str, str]) -> str | None:
     """
     own = _variable(url, variables)
     return attached_key() if own is None else os.environ.get(own) or None
+
+
+def address_key(url: str, paths: Paths) -> str | None:
+    """Return the key that an address may be sent, as the settings have it now."""
+    from qwen_tui.services.settings import load_settings
+
+    return fleet_key(url, load_settings(paths).fleet_keys)
 
 
 def key_variable(key: str, variables: Mapping[str, str]) -> str:
