@@ -68,6 +68,20 @@ async def test_it_is_watched_and_never_touched(paths: Paths, stranger: tuple[int
     assert (await fake_supervisor(paths).snapshot()).state is ServerState.STOPPED
 
 
+async def test_an_address_that_does_not_answer_costs_no_watched_server(
+    paths: Paths, stranger: tuple[int, int]
+) -> None:
+    url = f"http://127.0.0.1:{stranger[1]}"
+    supervisor = fake_supervisor(paths)
+    await supervisor.attach(url)
+    with pytest.raises(EngineError, match="does not answer"):
+        await supervisor.attach(f"http://127.0.0.1:{free_port()}")
+    kept = await fake_supervisor(paths).snapshot()
+    assert (kept.url, kept.state, kept.attached) == (url, ServerState.RUNNING, True)
+    again = await supervisor.attach(f"http://localhost:{stranger[1]}")
+    assert (again.url, again.state) == (f"http://localhost:{stranger[1]}", ServerState.RUNNING)
+
+
 async def test_nothing_there(paths: Paths) -> None:
     with pytest.raises(EngineError, match="does not answer"):
         await fake_supervisor(paths).attach(f"127.0.0.1:{free_port()}")

@@ -11,10 +11,11 @@ from qwen_tui.services.snapshots import LatencySummary, LiveSnapshot, LiveWindow
 from qwen_tui.ui.app import ConsoleApp
 from qwen_tui.ui.curves import ALWAYS, CURVES, curves_with_news
 from qwen_tui.ui.state import Series, View
+from qwen_tui.ui.widgets.gpu import GpuPanel
 from qwen_tui.ui.widgets.live import live_lines
 from qwen_tui.ui.window_lines import ROWS, window_lines
 from support.console_pilot import opened, settled, shown, view_of
-from support.fake_console import NOW, FakeConsole, running
+from support.fake_console import NOW, ONE_GPU, FakeConsole, running
 
 ITL = LatencySummary(8.5, 21.0, 60.0, 500, p90_ms=20.0, p99_ms=40.0)
 QUEUE = LatencySummary(
@@ -180,3 +181,18 @@ async def test_the_figures_open_over_home_and_go_on() -> None:
         await pilot.press("escape")
         await settled(pilot, lambda: "Figures of" not in shown(pilot))
         assert view_of(pilot).live is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "whose"),
+    [
+        ("http://127.0.0.1:30000", ""),
+        ("http://192.0.2.7:30000", "of this machine, not of the server"),
+    ],
+)
+async def test_gpus_of_this_machine_are_not_taken_for_those_of_a_server_elsewhere(
+    url: str, whose: str
+) -> None:
+    panel = GpuPanel()
+    panel.view = replace(View(), gpu=ONE_GPU, server=replace(running(), url=url))
+    assert panel.titles()[1] == whose

@@ -164,11 +164,11 @@ class ServerControl:
         key = await asyncio.to_thread(address_key, url, self._paths)
         now = await self.snapshot()
         record = self._observer.record
-        if now.state in ALIVE and record is not None:
-            if record.kind != "attach":
-                raise _occupied(now)
-            attach.forget(record, self._store, clock=self._clock)
+        if now.state in ALIVE and record is not None and record.kind != "attach":
+            raise _occupied(now)
         await attach.attach(url, self._store, self._http, api_key=key, clock=self._clock)
+        if now.state in ALIVE and record is not None:
+            attach.forget(record, self._store, clock=self._clock)
         return await self.snapshot()
 
     async def forget(self) -> ServerSnapshot:

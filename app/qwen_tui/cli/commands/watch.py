@@ -146,9 +146,13 @@ class _Watch:
             if not self.as_json:
                 return
         if self.as_json:
+            from qwen_tui.services.live.context import is_here
             from qwen_tui.services.live.document import live_json
+            from qwen_tui.services.live.target import Target
 
-            print(json.dumps(live_json(snapshot, url, self.gpus), ensure_ascii=False), flush=True)
+            # This machine's GPUs are none of a server elsewhere.
+            gpus = self.gpus if is_here(Target.parse(url).host) else None
+            print(json.dumps(live_json(snapshot, url, gpus), ensure_ascii=False), flush=True)
         else:
             name = f"{url}  " if len(self.servers) > 1 else ""
             print(name + _line(snapshot), flush=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qwen_tui.services.snapshots import GpuSnapshot
     from qwen_tui_profiles.findings import Clamp
 
-__all__ = ["LiveContext"]
+__all__ = ["LiveContext", "is_here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,21 @@ class LiveContext:
         This machine's GPUs say nothing of a server elsewhere, and those on which a server of ours
         has no memory nothing of it.
         """
-        if not _is_here(host):
+        if not is_here(host):
             return replace(self, gpus=())
         ours = tuple(gpu for gpu in self.gpus if gpu.memory_ours_bytes)
         return replace(self, gpus=ours or self.gpus)
 
 
 @cache
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
+    """Tell whether a host is this machine; a name that may lead anywhere is not."""
     if host in {"localhost", socket.gethostname()}:
         return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return False  # a name that may lead anywhere
+        return False
     import psutil
 
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}

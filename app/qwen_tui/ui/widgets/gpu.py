@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from qwen_tui.services.live.context import is_here
+from qwen_tui.services.live.target import Target
 from qwen_tui.ui import figures
 from qwen_tui.ui.cells import bar, fit, wrapped
 from qwen_tui.ui.glyphs import glyphs
@@ -23,17 +25,19 @@ class GpuPanel(Panel):
     """Memory, load, power and heat of each GPU."""
 
     def concerns(self, old: View, new: View) -> bool:
-        """The GPUs only."""
-        return old.gpu is not new.gpu
+        """The GPUs, and whose they are."""
+        return old.gpu is not new.gpu or old.server.url != new.server.url
 
     def titles(self) -> tuple[Content | str, Content | str]:
         """Name the GPU."""
-        gpus = self.view.gpu.gpus
+        gpus, url = self.view.gpu.gpus, self.view.server.url
+        elsewhere = url is not None and bool(gpus) and not is_here(Target.parse(url).host)
+        whose = tr(t("of this machine, not of the server")) if elsewhere else ""
         if len(gpus) == 1:
             return Content(
                 tr(t("GPU {index}  {name}", index=gpus[0].index, name=short_name(gpus[0].name)))
-            ), ""
-        return tr(t("GPU")), ""
+            ), whose
+        return tr(t("GPU")), whose
 
     def lines(self, width: int, height: int) -> list[Content]:
         """Return the readings for this size."""
