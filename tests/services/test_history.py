@@ -12,13 +12,18 @@ import pytest
 from qwen_tui.services.history import VERSION, Durations, History, SwapRow
 from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import ServerState
+from qwen_tui.services.supervisor import ServerSupervisor
 from qwen_tui_diagnostics.enginelog.report import LogReport
 from qwen_tui_profiles.findings import Clamp
 from qwen_tui_profiles.text import set_language, t, tr
+from support.fake_reader import FakeReader
+from support.supervise import FakeEngineSpawner, fake_profile, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from qwen_tui.services.paths import Paths
 
 RECORD = RunRecord(
     id="000001-x",
@@ -208,3 +213,17 @@ def test_a_file_from_before_the_parts_is_read_and_written(history: History) -> N
                          " VALUES (3, 'b', 'swapped', 'Done.', 1)")  # fmt: skip
         database.commit()
     assert str(history.swaps()[0].message) == "Done."
+
+
+async def test_a_clock_that_is_set_during_a_boot_spoils_no_duration(paths: Paths) -> None:
+    """A later boot's estimate is the median of these."""
+    now = 1_000_000.0
+    supervisor = ServerSupervisor(
+        paths, spawner=FakeEngineSpawner(), make_reader=FakeReader, clock=lambda: now
+    )
+    await supervisor.start(fake_profile(port=free_port()))
+    now -= 86_400.0
+    assert (await supervisor.wait_ready()).ready
+    (row,) = supervisor.history.boots()
+    assert row.ready_s is not None
+    assert 0 < row.ready_s < 20

@@ -9,6 +9,7 @@ import pytest
 
 from qwen_tui.services.restart import DETERMINISTIC, Death, RestartPolicy
 from qwen_tui.services.state import ServerState
+from qwen_tui.services.swap import SwapStepName
 from support.supervise import fake_profile, fake_supervisor, free_port, processes_of
 
 if TYPE_CHECKING:
@@ -73,3 +74,27 @@ async def test_a_server_that_dies_is_started_again_and_a_stop_ends_it(paths: Pat
     assert (await keeping).state is ServerState.FATAL
     assert delays == [0.05, None]
     assert not processes_of(paths)
+
+
+async def test_after_a_swap_what_was_swapped_to_is_started_again(paths: Paths) -> None:
+    supervisor = fake_supervisor(paths)
+    profile = fake_profile(port=free_port())
+    await supervisor.start(profile)
+    assert (await supervisor.wait_ready()).ready
+    keeping = asyncio.create_task(supervisor.keep(profile, RestartPolicy(most=1, first_s=0.05)))
+    await asyncio.sleep(0.1)
+    other = fake_supervisor(paths)
+    target = fake_profile("fake-context", port=profile.port)
+    async for step in other.swap(target):
+        if step.name is SwapStepName.MEMORY:
+            await asyncio.sleep(0.6)  # it sees that nothing runs between the two
+    swapped = await other.snapshot()
+    assert (swapped.profile, swapped.ready) == ("fake-context", True)
+    assert not keeping.done()
+    os.kill(swapped.pid or 0, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while not (again := await other.snapshot()).ready or again.pid == swapped.pid:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert again.profile == "fake-context"
+    await other.stop()
+    assert (await keeping).state is ServerState.STOPPED

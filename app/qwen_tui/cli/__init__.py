@@ -27,7 +27,7 @@ EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141
 """Standard output went away before the command was done (128 + SIGPIPE, as of any other program).
 Not 0: a doctor that was cut short has not found the machine in order."""
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Command(Protocol):

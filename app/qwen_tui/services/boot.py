@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from qwen_tui.services.limits import context_usable, max_running_requests
 from qwen_tui.services.ports import accepts
-from qwen_tui.services.process import ExitWatch, family_of
+from qwen_tui.services.process import ExitWatch, family_of, seconds_since_boot
 from qwen_tui.services.state import ServerState
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _ATTEMPTS = 3
 RETRY_S = 1.0
 _SMOKE_S = 600.0
 """The first token may compile kernels for minutes; an exit or a death in the log ends the wait."""
+_CLOCK_SET_S = 5.0
+"""More than this between two clocks is no drift: one was set."""
 _DYING_S = 8.0
 """SGLang takes 5 s from the exception in its scheduler to the end of the main process."""
 
@@ -174,7 +176,7 @@ class BootFollower:
             record,
             lambda r: replace(
                 r if r.stop_asked is not None else r.step(ServerState.RUNNING),
-                ready_at=self._clock(),
+                ready_at=_after(r, self._clock()),
                 first_token_s=round(smoke.seconds, 3),
                 ready_log_bytes=None if log is None else log.offset,
                 limits={
@@ -196,3 +198,13 @@ class BootFollower:
         seen = family_of(record.main)
         if seen - record.relatives:
             self._store.update(record, lambda r: r.with_family(seen))
+
+
+def _after(record: RunRecord, now: float) -> float:
+    """Return when it became ready, on the clock that its launch was noted with.
+
+    The wall clock may be set during a boot (a machine that slept, the first contact with a time
+    server). The duration is kept right then: it is what later boots are measured by.
+    """
+    spent = seconds_since_boot() - record.created_boot_s
+    return now if abs(now - record.created - spent) < _CLOCK_SET_S else record.created + spent

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerSupervisor"]
 
+_SWAPPING_S = 0.25
 _ASK_EVERY_S = 10.0
 """How often a watched server is asked whether it answers."""
 
@@ -275,7 +276,7 @@ class ServerSupervisor:
         """Watch a server that is ready, and start it again when it dies, as the policy allows.
 
         Args:
-            profile: What to start again.
+            profile: What to start again; after a swap meanwhile, what was swapped to.
             policy: How often and how soon.
             on_death: Called with each death and the delay to the next start, ``None`` = no more.
 
@@ -285,6 +286,10 @@ class ServerSupervisor:
         deaths: list[Death] = []
         while True:
             last = await self._until_ended()
+            intent = self._control.intents.read()
+            if intent is not None and intent.active:
+                await asyncio.sleep(_SWAPPING_S)  # what ended is its business, and what serves next
+                continue
             record = self.record
             if last.state is not ServerState.FATAL or record is None:
                 return last
@@ -299,7 +304,10 @@ class ServerSupervisor:
             if delay_s is None:
                 return last
             await asyncio.sleep(delay_s)
-            await self.start(profile, force=record.forced)
+            again = profile
+            if record.profile != profile.name:
+                again = self._control.launched_profile() or profile
+            await self.start(again, force=record.forced)
             await self.wait_ready()
 
     async def _until_ended(self) -> ServerSnapshot:
