@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import contextlib
 import json
+import signal
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from qwen_tui.cli.target import ServerTarget
+    from qwen_tui.services.live.textfile import TextfileKeeper
     from qwen_tui.services.snapshots import GpuSnapshot, LiveSnapshot, ReplicaSnapshot
     from qwen_tui_profiles.findings import Clamp
 
@@ -63,6 +66,10 @@ def run(args: argparse.Namespace) -> int:
         as_json=args.json,
         textfile=args.textfile,
     )
+    if args.textfile is not None:
+        # Ended in order by TERM too (a service manager): no figure stays that nobody renews.
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
     return asyncio.run(watch.go(args.count, with_gpu=not args.no_gpu))
 
 
@@ -96,6 +103,7 @@ class _Watch:
     requests_a_replica: int | None
     as_json: bool
     textfile: Path | None
+    keeper: TextfileKeeper | None = None
     gpus: tuple[GpuSnapshot, ...] | None = None
     latest: dict[str, LiveSnapshot] = field(default_factory=dict)
     noted: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -126,6 +134,9 @@ class _Watch:
         finally:
             if sampling is not None:
                 sampling.cancel()
+            # A run that was asked for so many leaves its last figures: a timer renews them.
+            if self.keeper is not None and count is None:
+                self.keeper.remove()
         return 0 if seen else 1
 
     async def _sample_gpus(self) -> None:
@@ -140,9 +151,15 @@ class _Watch:
 
     def _show(self, url: str, snapshot: LiveSnapshot) -> None:
         if self.textfile is not None:
-            from qwen_tui.services.live.textfile import exposition_text, write_textfile
+            from qwen_tui.services.live.textfile import TextfileKeeper, exposition_text
 
-            write_textfile(self.textfile, exposition_text(self.latest, self.gpus or ()))
+            if self.keeper is None:
+                self.keeper = TextfileKeeper(self.textfile)
+            if not self.keeper.write(exposition_text(self.latest, self.gpus or ())):
+                problem = self.keeper.problem
+                why = t("unknown") if problem is None else problem.message
+                said = t("{problem} It is tried again; until then the file is gone.", problem=why)
+                print(tr(said), file=sys.stderr, flush=True)
             if not self.as_json:
                 return
         if self.as_json:

@@ -7,6 +7,7 @@ and the alarms. An unknown figure is absent, because an absent series is how Pro
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from qwen_tui.services.paths import write_private
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from qwen_tui.services.snapshots import GpuSnapshot, LatencySummary, LiveSnapshot
 
-__all__ = ["exposition_text", "write_textfile"]
+__all__ = ["TextfileKeeper", "exposition_text", "write_textfile"]
 
 
 class _Row(NamedTuple):
@@ -150,6 +151,45 @@ def write_textfile(path: Path, text: str) -> None:
             ),
             t("Name a file in a folder that exists and that you may write to."),
         ) from error
+
+
+class TextfileKeeper:
+    """Keeps one text file true for as long as it is written, and absent afterwards.
+
+    node_exporter serves what stands in the file until somebody removes it: figures that nobody
+    renews would say ``qwen_tui_up 1`` of a server that died long ago.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written = False
+        self.problem: ConfigError | None = None
+        """Why the last call could not write it; ``None`` = it did."""
+
+    def write(self, text: str) -> bool:
+        """Replace the file; False when this is the first of some writes that failed.
+
+        Raises:
+            ConfigError: the very first write failed: nothing will come of it.
+        """
+        before = self.problem
+        try:
+            write_textfile(self._path, text)
+        except ConfigError as error:
+            if not self._written:
+                raise
+            self.problem = error
+            self.remove()
+            return before is not None
+        self._written = True
+        self.problem = None
+        return True
+
+    def remove(self) -> None:
+        """Take the file away: nobody renews it from here on."""
+        if self._written:
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
 
 
 def _minute(snapshot: LiveSnapshot, key: str) -> LatencySummary | None:
