@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -171,6 +172,37 @@ async def test_leaving_a_swap_early_loses_no_server(
     assert (await other.snapshot()).state is ServerState.STARTING
     async with asyncio.timeout(10):
         now = await other.wait_ready()
+    assert (now.profile, now.ready) == ("fake-context", True)
+
+
+@pytest.mark.parametrize("cancels", [1, 3])
+async def test_leaving_during_the_stop_still_starts_the_target(paths: Paths, cancels: int) -> None:
+    """A lost ssh must not be the end of a good server."""
+    port = free_port()
+    slow = fake_profile("fake-speed", port=port, flags=("--drain-s", "1"))
+    supervisor = fake_supervisor(paths)
+    await supervisor.start(slow)
+    assert (await supervisor.wait_ready()).ready
+    stopping = asyncio.Event()
+
+    async def watch() -> None:
+        async with (
+            supervisor.swapping(fake_profile("fake-context", port=port)) as swapping,
+            contextlib.aclosing(swapping.steps()) as steps,
+        ):
+            async for step in steps:
+                if step.name is SwapStepName.STOP:
+                    stopping.set()
+
+    watching = asyncio.create_task(watch())
+    await stopping.wait()
+    for _ in range(cancels):
+        watching.cancel()
+        await asyncio.sleep(0.05)
+    await asyncio.wait({watching})
+    assert watching.cancelled()
+    async with asyncio.timeout(10):
+        now = await fake_supervisor(paths).wait_ready()
     assert (now.profile, now.ready) == ("fake-context", True)
 
 

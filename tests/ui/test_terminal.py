@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -247,3 +249,30 @@ def test_a_cancelled_swap_goes_back(env: dict[str, str], tmp_path: Path) -> None
         console.press("x")
         assert console.ended(30) == 0
         assert console.sane
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_lost_connection_in_a_swap_leaves_a_server(
+    env: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """It was stopping the old one when the terminal went away: the new one is started all the same.
+
+    A slow drain holds the swap in its stop while the signal comes.
+    """
+    speed = tmp_path / "config" / "profiles" / "demo-speed.toml"
+    speed.write_text(speed.read_text().replace("poll-seconds = 0.05", "poll-seconds = 3"))
+    assert command(env, "up", "demo-speed").returncode == 0
+    with terminal(env=env) as console:
+        console.wait("Swap to context")
+        console.press("s")
+        console.wait("Drain first")
+        console.press("\r")
+        console.wait(lambda text: "Stopping" in text)
+        os.kill(console.process.pid, number)
+        console.ended(30)
+    for _ in range(60):
+        status = json.loads(command(env, "status", "--json").stdout)
+        if status["ready"]:
+            break
+        time.sleep(0.25)
+    assert (status["profile"], status["ready"]) == ("demo-context", True)

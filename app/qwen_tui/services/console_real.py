@@ -274,7 +274,11 @@ class RealConsole:
 
     async def close(self) -> None:
         """Give the right to act to the next console; the streams end with their workers."""
-        self._lock.release()
+        try:
+            if self._swap is not None:
+                await self._swap.carry_through()
+        finally:
+            self._lock.release()
 
     async def _server(self) -> ServerSupervisor:
         async with self._ready:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from qwen_tui.services.history import SwapRow
 from qwen_tui.services.ports import require_free_port
 from qwen_tui.services.state import ALIVE, ServerState
 from qwen_tui.services.stopping import LOSING
+from qwen_tui.services.swap_steps import SwapOptions, SwapOutcome, SwapStep, SwapStepName
 from qwen_tui.services.words import phase_words
 from qwen_tui_profiles.errors import LaunchError, QwenTuiError
 from qwen_tui_profiles.text import t
@@ -32,58 +31,6 @@ if TYPE_CHECKING:
     from qwen_tui_profiles.text import Text
 
 __all__ = ["Swap", "SwapOptions", "SwapOutcome", "SwapStep", "SwapStepName"]
-
-
-class SwapStepName(StrEnum):
-    """The states of a swap, in order."""
-
-    VALIDATE = "validate"
-    DRAIN = "drain"
-    STOP = "stop"
-    MEMORY = "memory"
-    """The old server is gone; its GPU memory and port come free."""
-    START = "start"
-    FIRST_TOKEN = "first_token"
-    READ_BACK = "read_back"
-    ROLL_BACK = "roll_back"
-    DONE = "done"
-
-
-class SwapOutcome(StrEnum):
-    """How a swap ended."""
-
-    SWAPPED = "swapped"
-    CANCELLED = "cancelled"
-    """Before anything was touched: the old server serves on."""
-    ROLLED_BACK = "rolled back"
-    """The old profile serves again."""
-    FAILED = "failed"
-    """Nothing serves."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SwapStep:
-    """One moment of a swap. The last one has an outcome."""
-
-    name: SwapStepName
-    text: Text
-    seconds: float
-    """Since the swap began."""
-    failed: bool = False
-    snapshot: ServerSnapshot | None = None
-    outcome: SwapOutcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SwapOptions:
-    """How a swap is done."""
-
-    interpreter: str | None = None
-    force: str | None = None
-    drain_s: float = 0.0
-    """How long to wait for running requests before the stop; 0 = leave the drain to the stop."""
-    stop_s: float = 60.0
-    """Limit of the stop, then KILL."""
 
 
 class Swap:
@@ -102,6 +49,9 @@ class Swap:
         self._options = options
         self._cancelled = asyncio.Event()
         self._committed = False
+        self._serving = asyncio.Event()
+        """Not set from the stop to the next launch: nothing serves then, and nothing starts."""
+        self._serving.set()
         self._phase: str | None = None
         self._step: SwapStepName | None = None
         self._before: str | None = None
@@ -131,9 +81,28 @@ class Swap:
                 yield step
             await task
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            try:
+                await self.carry_through()
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def carry_through(self) -> None:
+        """Wait until something serves or starts again, or the swap has ended.
+
+        Whoever leaves (a lost ssh, a console that is closed) must not leave a stopped server and
+        none started. Bounded by the stop's limit and the launch; the boot goes on by itself.
+        """
+        left = False
+        waiting = asyncio.ensure_future(self._serving.wait())
+        while not waiting.done():
+            try:
+                await asyncio.wait({waiting})
+            except asyncio.CancelledError:
+                left = True  # told again to go, by a loop that ends: it has to wait as well
+        if left:
+            raise asyncio.CancelledError
 
     async def _run(self) -> None:
         try:
@@ -148,6 +117,7 @@ class Swap:
             self._control.intents.abandon()
             raise
         finally:
+            self._serving.set()
             self._queue.put_nowait(None)
         self._control.intents.clear()
 
@@ -180,6 +150,7 @@ class Swap:
                 await self._end(SwapOutcome.CANCELLED, t("Cancelled; the server serves on."))
                 return
             self._committed = True
+            self._serving.clear()
             self._down_since = time.monotonic()
             try:
                 self._say(SwapStepName.STOP, t("Stopping {profile}.", profile=now.profile or "—"))
@@ -227,6 +198,7 @@ class Swap:
             await self._control.launch(profile, prepared)
         except QwenTuiError as error:
             return error.message
+        self._serving.set()
         boot = asyncio.create_task(self._control.follow(self._booting, no_lease))
         cancel = asyncio.create_task(self._cancelled.wait())
         try:
@@ -235,6 +207,7 @@ class Swap:
                 boot.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await boot
+                self._serving.clear()
                 await self._control.stop(self._options.stop_s, None)
                 return t("Cancelled during the start.")
             ended = boot.result()
@@ -264,6 +237,7 @@ class Swap:
             return
         # There is nothing to go back to from here.
         self._committed = True
+        self._serving.clear()
         self._cancelled.clear()
         self._say(SwapStepName.ROLL_BACK, t("Going back to {profile}.", profile=old.name))
         try:

@@ -84,6 +84,12 @@ def leave_words(view: View) -> list[Content]:
     ]
     if view.busy is not None:
         warning = t("Under way: {what}. Leaving now breaks it off.", what=view.busy)
+        if view.swapping:
+            warning = t(
+                "Under way: {what}. It is still started if you leave now, but nothing goes back "
+                "if it fails.",
+                what=view.busy,
+            )
         lines.append(Content.styled(tr(warning), "bold $warning"))
     if view.in_flight is not None:
         requests = t("Requests in flight: {requests}.", requests=view.in_flight)
