@@ -211,9 +211,9 @@ def _router_text(workers: tuple[ReplicaSnapshot, ...]) -> Text:
     if len(told) == len(workers) and not any(told):
         return t("A router of SGLang, none of whose {n} workers is healthy.", n=len(workers))
     return t(
-        "A router of SGLang, {healthy} of {n} workers healthy, none with metrics: start them with "
-        "--enable-metrics. The router's own figures are at its --prometheus-port (29000 unless "
-        "set otherwise).",
+        "A router of SGLang, {healthy} of {n} workers healthy; no metrics of theirs came through "
+        "it. They need --enable-metrics. The router's own figures are at its --prometheus-port "
+        "(29000 unless set otherwise).",
         healthy=_figure(sum(told) if told else None, "d"),
         n=len(workers),
     )
