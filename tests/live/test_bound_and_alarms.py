@@ -316,8 +316,15 @@ def test_a_worker_that_the_router_does_not_reach() -> None:
 def test_an_alarm_lingers_and_then_goes() -> None:
     engine = Engine()
     engine.second(n=2, num_retracted_requests=1)
-    assert "retraction" in kinds(engine.second())
-    assert "retraction" in kinds(engine.second(n=65))  # one minute's window, then it lingers
+    now = engine.second()
+    assert "retraction" in kinds(now)
+    lingers = engine.second(n=65)  # one minute's window is over
+    assert "retraction" in kinds(lingers)
+    said, later = (
+        next(str(a.text) for a in live.alarms if a.kind == "retraction") for live in (now, lingers)
+    )
+    assert not said.startswith("A moment ago")
+    assert later.startswith("A moment ago: "), "its figures hold no more"
     assert "retraction" not in kinds(engine.second(n=20))
 
 

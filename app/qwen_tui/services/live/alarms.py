@@ -77,9 +77,11 @@ class AlarmBoard:
                 del self._episodes[rule.kind]
                 continue
             if episode is not None and episode.raised:
-                standing.append(
-                    Alarm(rule.kind, rule.severity, episode.text, rule.remedy, episode.started)
-                )
+                # What lingers has figures that hold no more: it says so.
+                text = episode.text
+                if episode.last < now:
+                    text = t("A moment ago: {text}", text=text)
+                standing.append(Alarm(rule.kind, rule.severity, text, rule.remedy, episode.started))
         if self._fallen is not None:
             standing.append(self._fallen)
         return tuple(standing)
