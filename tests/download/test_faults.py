@@ -169,16 +169,16 @@ async def test_small_files_are_proven_by_their_blob_id(bench: Bench) -> None:
 async def test_silence_is_called_out_and_left(bench: Bench) -> None:
     after_probe(bench, Fault(silence_after=500_000))
     began = time.monotonic()
-    run = await bench.download(stall_s=0.4)
+    run = await bench.download(stall_s=1.5)  # longer than a busy machine takes for an answer
     assert run.status == "complete"
     assert [e["code"] for e in run.of("retry")] == ["stalled"]
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 10
     assert starts(bench)[-1] == 500_000
 
 
 async def test_a_drip_is_no_connection(bench: Bench) -> None:
     after_probe(bench, Fault(drip_s=0.05))
-    run = await bench.download(stall_s=0.5)
+    run = await bench.download(stall_s=1.5)
     assert run.status == "complete"
     assert [e["code"] for e in run.of("retry")] == ["stalled"]
 
