@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from qwen_tui.services.lost_runs import LostRuns
 from qwen_tui.services.process import identify, working_in
 from qwen_tui.services.runs import RunStore
 from qwen_tui.services.state import ServerState
@@ -75,6 +76,45 @@ def test_a_shell_in_the_folder_of_a_run_is_no_server(paths: Paths) -> None:
     finally:
         shell.communicate(b"\n")
     assert not working_in(paths.runs)
+
+
+def test_all_of_proc_is_read_only_when_a_run_may_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a desktop with 500 processes each reading takes 10 ms; the console asks for ever."""
+    looks: list[Path] = []
+    lost = {"000002-y"}
+
+    def look(folder: Path) -> frozenset[str]:
+        looks.append(folder)
+        return frozenset(lost)
+
+    def settle() -> None:
+        os.utime(tmp_path, (time.time() - 60 - len(looks),) * 2)
+
+    monkeypatch.setattr("qwen_tui.services.lost_runs.working_in", look)
+    monkeypatch.setattr("qwen_tui.services.lost_runs._EVERY_S", -1.0)
+    names = {"000001-x", "000002-y"}
+    settle()
+    runs = LostRuns(tmp_path)
+    for _ in range(3):
+        assert runs.beside(names) == names
+    assert len(looks) == 1, "nothing came or went"
+    settle()  # the folder of 000002 was deleted
+    for count in (2, 3):
+        assert runs.beside({"000001-x"}) == names
+        assert len(looks) == count, "what is lost may end at any time"
+    lost.clear()
+    assert runs.beside({"000001-x"}) == {"000001-x"}
+    runs.beside({"000001-x"})
+    assert len(looks) == 4
+    os.utime(tmp_path)  # changed within the tick: it may change again unseen
+    for count in (5, 6):
+        runs.beside({"000001-x"})
+        assert len(looks) == count
+    tmp_path.rmdir()
+    lost.add("000001-x")
+    assert runs.beside(set()) == {"000001-x"}
 
 
 async def test_no_swap_without_a_way_back(paths: Paths, tmp_path: Path) -> None:

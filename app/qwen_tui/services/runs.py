@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from qwen_tui.services.lock import holder_of, open_lock, sign, try_lock
+from qwen_tui.services.lost_runs import LostRuns
 from qwen_tui.services.paths import write_private
 from qwen_tui.services.process import (
     ProcessId,
@@ -35,7 +36,6 @@ from qwen_tui.services.process import (
     find_run,
     identify,
     seconds_since_boot,
-    working_in,
 )
 from qwen_tui.services.records import Ending, RunRecord
 from qwen_tui.services.state import IllegalStepError, ServerState
@@ -57,8 +57,6 @@ KEPT_RUNS = 30
 ROOM_BYTES = 2 * 1024 * 1024
 """Records and boot logs of two runs, the next one and the way back (a boot prints 60 to 150 KB)."""
 _NO_FALLOCATE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-_WORKING_EVERY_S = 5.0
-"""How often it is looked for servers whose records are gone."""
 LEASE_WAIT_S = 2.0
 """How long to wait for somebody else's short piece of work."""
 
@@ -70,8 +68,7 @@ class RunStore:
         self._paths = paths
         self._unsaved: dict[str, RunRecord] = {}
         """What this process knows and could not write: a full disk must not make it forget."""
-        self._working: frozenset[str] = frozenset()
-        self._working_at: float | None = None
+        self._lost = LostRuns(paths.runs)
 
     @property
     def folder(self) -> Path:
@@ -141,11 +138,7 @@ class RunStore:
             names = set()
         except OSError as error:
             raise _unwritable(self.folder, error) from error
-        now = time.monotonic()
-        if self._working_at is None or now - self._working_at > _WORKING_EVERY_S:
-            self._working_at = now
-            self._working = working_in(self.folder)
-        return sorted(n for n in names | self._working if n.split("-")[0].isdigit())
+        return sorted(n for n in self._lost.beside(names) if n.split("-")[0].isdigit())
 
     def begin(self, record: RunRecord, *, log: bool = True) -> RunRecord:
         """Write the intent of a launch. Nothing is started when this fails.
