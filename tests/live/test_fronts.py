@@ -6,7 +6,6 @@ scrapes; they stand in the arithmetic.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from live.test_poller import polls
 from qwen_tui.services.live import MetricPoller, Pace
 from qwen_tui.services.live.fronts import front_words
 from qwen_tui.services.live.serverinfo import read_server_info
@@ -161,14 +161,7 @@ def test_two_data_parallel_ranks() -> None:
 
 
 async def look(url: str, api_key: str | None = None, n: int = 1) -> list[LiveSnapshot]:
-    out = []
-    stream = MetricPoller(url, api_key, pace=QUICK).stream()
-    async with contextlib.aclosing(stream):
-        async for snapshot in stream:
-            out.append(snapshot)
-            if len(out) == n:
-                break
-    return out
+    return await polls(url, n, QUICK, api_key)
 
 
 @pytest.mark.parametrize("router", ["router-0.3.2", "smg-1.13.0"])

@@ -26,9 +26,11 @@ H200_INFO = (DATA / "sglang-h200-0.5.17_server_info.json").read_bytes()
 QUICK = Pace(busy_s=0.01, idle_s=0.02, timeout_s=20, back_off_max_s=0.05)
 
 
-async def polls(url: str, n: int, pace: Pace = QUICK) -> list[LiveSnapshot]:
+async def polls(
+    url: str, n: int, pace: Pace = QUICK, api_key: str | None = None
+) -> list[LiveSnapshot]:
     out = []
-    stream = MetricPoller(url, pace=pace).stream()
+    stream = MetricPoller(url, api_key, pace=pace).stream()
     async with contextlib.aclosing(stream):
         async for snapshot in stream:
             out.append(snapshot)

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from qwen_tui.services.keys import fleet_key
+from qwen_tui.services.keys import address_key, fleet_key
 from qwen_tui.services.modules import load_module
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RealFleet:
 
     async def key(self, url: str) -> str | None:
         """Return the API key that one of the addresses may be sent."""
-        return fleet_key(url, (await asyncio.to_thread(self._settings)).fleet_keys)
+        return await asyncio.to_thread(address_key, url, self._paths)
 
     def _settings(self) -> Settings:
         from qwen_tui.services.settings import load_settings

@@ -72,19 +72,24 @@ def _kv_pool(e: Evidence) -> bool:
 
 
 def _say_kv_pool(e: Evidence) -> Text:
+    share, n = _kv_share(e), round(e.grew("retracted", minutes=1))
     if e.reading.engine == "vllm":
         return t(
             "KV pool: {share} used, {n} preemptions in the last minute, {queue} waiting",
-            share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
-            n=round(e.grew("retracted", minutes=1)),
+            share=share,
+            n=n,
             queue=e.queue,
         )
     return t(
         "KV pool: {share} used, {n} retractions in the last minute, {queue} waiting",
-        share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
-        n=round(e.grew("retracted", minutes=1)),
+        share=share,
+        n=n,
         queue=e.queue,
     )
+
+
+def _kv_share(e: Evidence) -> str:
+    return "—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}"
 
 
 def _waits_untold(e: Evidence) -> bool:
@@ -192,7 +197,7 @@ RULES: Final = (
             "(vLLM does not tell its request limit)",
             queue=e.queue,
             running=e.running,
-            share="—" if e.live.kv_used is None else f"{e.live.kv_used:.0%}",
+            share=_kv_share(e),
         ),
         t("--max-num-seqs if no more may run at once, else --max-num-batched-tokens"),
     ),

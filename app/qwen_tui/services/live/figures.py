@@ -10,7 +10,7 @@ from qwen_tui.services.live.alarms import AlarmBoard
 from qwen_tui.services.live.bound import find_bound
 from qwen_tui.services.live.catalogue import FRONTS
 from qwen_tui.services.live.evidence import Evidence
-from qwen_tui.services.live.measures import live_window
+from qwen_tui.services.live.measures import live_window, requests_begun
 from qwen_tui.services.live.windows import WINDOWS_S
 from qwen_tui.services.snapshots import LiveSnapshot, LiveWindow, ReplicaSnapshot
 from qwen_tui_profiles.errors import InputError
@@ -162,7 +162,11 @@ class FigureMaker:
         if snapshot.running == 0 and snapshot.queue == 0:
             self._idle = start
         before = self._idle
-        if snapshot.running != 1 or before is None or _begun(start) - _begun(before) != 1:
+        if (
+            snapshot.running != 1
+            or before is None
+            or requests_begun(start) - requests_begun(before) != 1
+        ):
             return None
 
         def grown(key: str) -> float:
@@ -180,12 +184,6 @@ class FigureMaker:
             ):
                 continue  # a handful of tokens is no speed to remember
             self._peaks[name] = max(self._peaks.get(name, value), value)
-
-
-def _begun(start: Window) -> float:
-    """Return how many requests have had their first token."""
-    ttft = start.distributions.get("ttft")
-    return 0.0 if ttft is None else ttft.counts[-1]
 
 
 def _ttft_key(reading: Reading, history: History, limits: ServerLimits) -> tuple[str, Text | None]:

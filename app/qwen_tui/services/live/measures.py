@@ -72,9 +72,14 @@ def stream_tok_s(window: Window, engine: str) -> float | None:
     if engine == "sglang":
         return itl.counts[-1] / itl.sum_s
     # The first output of a request is no interval; the others hold the rest of its tokens.
-    tokens, ttft = window.get("decoded"), window.distributions.get("ttft")
-    begun = 0.0 if ttft is None else ttft.counts[-1]
+    tokens, begun = window.get("decoded"), requests_begun(window)
     return (tokens - begun) / itl.sum_s if tokens is not None and tokens > begun else None
+
+
+def requests_begun(window: Window) -> float:
+    """Return how many requests had their first token in the window."""
+    ttft = window.distributions.get("ttft")
+    return 0.0 if ttft is None else ttft.counts[-1]
 
 
 def prefill_tok_s(window: Window) -> float | None:
